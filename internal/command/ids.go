@@ -1,0 +1,165 @@
+package command
+
+// ID numbers a command or a subcommand. IDs are dense, so a handler table may
+// be an array of NumCommands entries; they are not stable between releases and
+// never cross the wire.
+type ID uint16
+
+// The commands. CommandCmd and ReadOnlyCmd carry a suffix because the bare
+// names are the type Command and the flag ReadOnly.
+const (
+	None ID = iota
+
+	// Connection: executed by the server itself.
+	Ping
+	Echo
+	Hello
+	Auth
+	Select
+	Quit
+	Reset
+	Client
+	CommandCmd
+	ReadOnlyCmd
+	ReadWrite
+	Asking
+
+	// Strings.
+	Get
+	Set
+	GetEx
+	GetDel
+	GetSet
+	SetNX
+	SetEx
+	PSetEx
+	MGet
+	MSet
+	MSetNX
+	Append
+	StrLen
+	GetRange
+	SetRange
+	SubStr
+	Incr
+	Decr
+	IncrBy
+	DecrBy
+	IncrByFloat
+	DelIfEq
+
+	// Keys.
+	Del
+	Unlink
+	Exists
+	Touch
+	Type
+	Expire
+	PExpire
+	ExpireAt
+	PExpireAt
+	TTL
+	PTTL
+	ExpireTime
+	PExpireTime
+	Persist
+	Rename
+	RenameNX
+	Copy
+	Keys
+	Scan
+	RandomKey
+	DBSize
+	FlushAll
+	FlushDB
+	Object
+
+	// The node.
+	Memory
+	Time
+	Role
+	Info
+	Config
+	Shutdown
+	Cluster
+
+	// Between peers.
+	RCHello
+	RCAuth
+	RCPing
+	RCView
+	RCRelease
+	RCForward
+
+	// Subcommands of CLIENT.
+	ClientID
+	ClientSetName
+	ClientGetName
+	ClientSetInfo
+	ClientInfo
+	ClientList
+	ClientNoEvict
+	ClientNoTouch
+	ClientKill
+	ClientReply
+	ClientHelp
+
+	// Subcommands of COMMAND.
+	CommandCount
+	CommandDocs
+	CommandInfo
+	CommandGetKeys
+	CommandGetKeysAndFlags
+	CommandList
+	CommandHelp
+
+	// Subcommands of OBJECT.
+	ObjectEncoding
+	ObjectFreq
+	ObjectIdleTime
+	ObjectRefCount
+	ObjectHelp
+
+	// Subcommands of MEMORY.
+	MemoryUsage
+	MemoryHelp
+
+	// Subcommands of CONFIG.
+	ConfigGet
+	ConfigSet
+	ConfigResetStat
+	ConfigHelp
+
+	// Subcommands of CLUSTER.
+	ClusterSlots
+	ClusterShards
+	ClusterNodes
+	ClusterInfo
+	ClusterMyID
+	ClusterMyShardID
+	ClusterKeySlot
+	ClusterCountKeysInSlot
+	ClusterGetKeysInSlot
+	ClusterMeet
+	ClusterLinks
+	ClusterReplicas
+	ClusterSlaves
+	ClusterHelp
+	ClusterAddSlots
+	ClusterAddSlotsRange
+	ClusterDelSlots
+	ClusterDelSlotsRange
+	ClusterSetSlot
+	ClusterFailover
+	ClusterForget
+	ClusterReplicate
+	ClusterReset
+	ClusterFlushSlots
+	ClusterBumpEpoch
+	ClusterSaveConfig
+	ClusterSetConfigEpoch
+	ClusterCountFailureReports
+
+	// NumCommands is the number of IDs, None included.
+	NumCommands
+)

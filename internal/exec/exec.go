@@ -1,0 +1,53 @@
+// Package exec owns the command handlers: what a command does to the keys of
+// one slot that the caller holds, and the few commands that look at all keys
+// of the node. Replies and error texts are those of Redis 7.0, and every error
+// text is made in errors.go.
+//
+// It never chooses a slot, takes a lock, blocks or opens a connection: the
+// caller checks arity, slot and ownership and holds the transaction for the
+// whole call. Functions keep no state, so they may run on any goroutine; a
+// Call belongs to one goroutine at a time.
+package exec
+
+import (
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// Call is one command to execute. Callers reuse it.
+type Call struct {
+	// Cmd is the top-level command or, for containers, also the subcommand.
+	Cmd *command.Command
+	// Args are all arguments, the name included; borrowed for the call.
+	Args [][]byte
+	// Slot is the slot of all keys, Tx the hold on it; both unused by Keyless.
+	Slot uint16
+	Tx   *engine.Txn
+	// W receives exactly one reply.
+	W   *resp.Writer
+	Eng *engine.Engine
+}
+
+type handler func(c *Call)
+
+// Keyed executes a command whose keys all lie in Slot, with Tx held by the
+// caller. Args must have passed the arity check of the top-level command; the
+// command must be one that Has reports and must have keys.
+func Keyed(c *Call) { handlers[c.Cmd.ID](c) }
+
+// Keyless executes a command without keys over the whole node, or answers HELP
+// and unknown subcommands of a container. It reports false, with nothing
+// written, when the command is not among them.
+func Keyless(c *Call) bool {
+	if h := keyless[c.Cmd.ID]; h != nil {
+		h(c)
+		return true
+	}
+	return false
+}
+
+// Has reports whether Keyed or Keyless executes the command.
+func Has(id command.ID) bool {
+	return id < command.NumCommands && (handlers[id] != nil || keyless[id] != nil)
+}

@@ -1,0 +1,165 @@
+package exec
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestMatch(t *testing.T) {
+	cases := []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"*", "anything", true},
+		{"**", "", false}, // as in Redis,
+		{"a*", "a", true},
+		{"*a", "bba", true},
+		{"*a", "ab", false},
+		{"a*b*c", "aXbYc", true},
+		{"a*b*c", "aXcYb", false},
+		{"*ab*ab*", "aabab", true},
+		{"?", "", false},
+		{"?", "x", true},
+		{"??", "x", false},
+		{"h[ae]llo", "hallo", true},
+		{"h[ae]llo", "hillo", false},
+		{"h[^e]llo", "hallo", true},
+		{"h[^e]llo", "hello", false},
+		{"h[a-c]llo", "hbllo", true},
+		{"h[c-a]llo", "hbllo", true},
+		{"h[a-c]llo", "hdllo", false},
+		{"[]", "]", false},
+		{"[^]", "x", true},
+		{"[a", "a", true},
+		{"[a", "b", false},
+		{"[^a", "b", true},
+		{"[", "a", false},
+		{"[^", "a", true},
+		{"[a-]", "-", false}, // the range a to ], without an end
+		{"[a-]", "_", true},
+		{`[\]]`, "]", true},
+		{`[\`, `\`, true},
+		{`\*`, "*", true},
+		{`\*`, "x", false},
+		{`\`, `\`, true},
+		{`a\`, `a\`, true},
+		{`\\`, `\`, true},
+		{"[\x80-\xff]", "\x90", true},
+		{"[a-\xff]", "z", false}, // signed: from -1 to 'a'
+		{"[a-\xff]", "A", true},
+		{"a*", "b", false},
+		{"*?", "", false},
+		{"*?", "x", true},
+		{"abc", "ab", false},
+	}
+	for _, c := range cases {
+		if got := match([]byte(c.pattern), []byte(c.s)); got != c.want {
+			t.Errorf("match(%q, %q) = %v", c.pattern, c.s, got)
+		}
+	}
+}
+
+// matchReference is the definition, by recursion, with the same elements.
+func matchReference(p, s []byte) bool {
+	if len(p) == 0 {
+		return len(s) == 0
+	}
+	if p[0] == '*' {
+		return matchReference(p[1:], s) || len(s) > 0 && matchReference(p, s[1:])
+	}
+	if len(s) == 0 {
+		return false
+	}
+	next, ok := matchOne(p, 0, s[0])
+	return ok && matchReference(p[next:], s[1:])
+}
+
+func FuzzMatch(f *testing.F) {
+	f.Add("a*b*c", "aXbYc")
+	f.Add("*[^a-c]?\\*", "zzb*")
+	f.Add("[a", "a")
+	f.Add("**a", "aaa")
+	f.Fuzz(func(t *testing.T, pattern, s string) {
+		if strings.Count(pattern, "*") > 4 || len(pattern) > 40 || len(s) > 40 {
+			return // the reference is exponential
+		}
+		p, b := []byte(pattern), []byte(s)
+		want := matchReference(p, b)
+		if len(b) == 0 && pattern != "*" {
+			want = pattern == "" // what Redis does
+		}
+		if got := match(p, b); got != want {
+			t.Errorf("match(%q, %q) = %v", pattern, s, got)
+		}
+	})
+}
+
+// CVE-2022-36021 and CVE-2024-31228: patterns that made Redis run for ever or
+// exhaust its stack. With recursion this test would not end.
+func TestMatchIsBounded(t *testing.T) {
+	key := bytes.Repeat([]byte("a"), 64<<10)
+	for _, pattern := range []string{
+		strings.Repeat("*a", maxPattern/2-1) + "*b",
+		strings.Repeat("*", maxPattern-1) + "b",
+		strings.Repeat("a*", maxPattern/2-1) + "[b]",
+		"*" + strings.Repeat("?", maxPattern-2) + "b",
+	} {
+		if match([]byte(pattern), key) {
+			t.Errorf("%.20s... matches", pattern)
+		}
+	}
+}
+
+func TestMatchAllocates(t *testing.T) {
+	p, s := []byte("user:*:[a-f0-9]*"), []byte("user:12345:abcdef")
+	if n := testing.AllocsPerRun(100, func() { match(p, s) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestMatchAgainstRedis compares random patterns over a small alphabet by KEYS.
+func TestMatchAgainstRedis(t *testing.T) {
+	r := startRedis(t, false)
+	rng := rand.New(rand.NewPCG(20, 26))
+	random := func(alphabet string, n int) []byte {
+		b := make([]byte, rng.IntN(n+1))
+		for i := range b {
+			b[i] = alphabet[rng.IntN(len(alphabet))]
+		}
+		return b
+	}
+	keys := make(map[string]bool)
+	for range 400 {
+		key := random("abc-]^\\\xff", 5)
+		keys[string(key)] = true
+		r.send(t, []byte("SET"), key, []byte("1"))
+		r.reply(t)
+	}
+	for range 3000 {
+		pattern := random("abc**??[[]]^--\\\xff", 7)
+		r.send(t, []byte("KEYS"), pattern)
+		got := make(map[string]bool)
+		for _, e := range r.reply(t).Elems {
+			got[string(e.Str)] = true
+		}
+		for key := range keys {
+			if m := match(pattern, []byte(key)); m != got[key] {
+				t.Fatalf("match(%q, %q) = %v, Redis says %v", pattern, key, m, got[key])
+			}
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	p, s := []byte("user:*:[a-f0-9]*"), []byte("user:12345:abcdef")
+	for b.Loop() {
+		if !match(p, s) {
+			b.Fatal("no match")
+		}
+	}
+}
