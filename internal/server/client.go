@@ -1,0 +1,307 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// client executes a subcommand of CLIENT.
+func (s *Session) client(cmd *command.Command, args [][]byte) {
+	w := &s.w
+	switch cmd.ID {
+	case command.ClientID:
+		w.Int(int64(s.id))
+	case command.ClientGetName:
+		if name := s.Name(); name != "" {
+			w.BulkString(name)
+		} else {
+			w.Null()
+		}
+	case command.ClientSetName:
+		if fault := nameFault(args[2], errBadName); fault != "" {
+			w.Error(fault)
+			return
+		}
+		s.change(func(p *profile) { p.name = string(args[2]) })
+		w.Simple("OK")
+	case command.ClientSetInfo:
+		s.clientSetInfo(args)
+	case command.ClientInfo:
+		s.last.Store(cmd)
+		w.Verbatim("txt", string(s.appendInfo(nil)))
+	case command.ClientList:
+		s.last.Store(cmd)
+		s.clientList(args)
+	case command.ClientNoEvict:
+		s.clientSwitch(args[2], func(p *profile, on bool) { p.noEvict = on })
+	case command.ClientNoTouch:
+		s.clientSwitch(args[2], func(p *profile, on bool) { p.noTouch = on })
+	case command.ClientReply:
+		s.clientReply(args[2])
+	case command.ClientKill:
+		s.clientKill(args)
+	case command.ClientHelp:
+		s.help("CLIENT", clientHelp)
+	default:
+		w.Error("ERR unknown command '" + cmd.FullName() + "'")
+	}
+}
+
+func (s *Session) clientSetInfo(args [][]byte) {
+	attr, value := args[2], args[3]
+	set := func(p *profile) { p.libName = string(value) }
+	switch {
+	case isWord(attr, "LIB-NAME"):
+	case isWord(attr, "LIB-VER"):
+		set = func(p *profile) { p.libVersion = string(value) }
+	default:
+		s.w.Error("ERR Unrecognized option '" + string(attr) + "'")
+		return
+	}
+	bad := "ERR " + string(attr) + " cannot contain spaces, newlines or special characters."
+	if fault := nameFault(value, bad); fault != "" {
+		s.w.Error(fault)
+		return
+	}
+	s.change(set)
+	s.w.Simple("OK")
+}
+
+func (s *Session) clientSwitch(arg []byte, set func(*profile, bool)) {
+	on := isWord(arg, "ON")
+	if !on && !isWord(arg, "OFF") {
+		s.w.Error(errSyntax)
+		return
+	}
+	s.change(func(p *profile) { set(p, on) })
+	s.w.Simple("OK")
+}
+
+func (s *Session) clientReply(mode []byte) {
+	switch {
+	case isWord(mode, "ON"):
+		s.replyOff, s.skip = false, false
+		s.w.Simple("OK")
+	case isWord(mode, "OFF"):
+		s.replyOff = true
+	case isWord(mode, "SKIP"):
+		s.skipNext = !s.replyOff
+	default:
+		s.w.Error(errSyntax)
+	}
+}
+
+// clientType reads a client type of CLIENT LIST and KILL. Every session that is
+// listed is a normal client; the other types exist and match nobody.
+func clientType(arg []byte) (normal, ok bool) {
+	switch {
+	case isWord(arg, "NORMAL"):
+		return true, true
+	case isWord(arg, "MASTER"), isWord(arg, "REPLICA"), isWord(arg, "SLAVE"), isWord(arg, "PUBSUB"):
+		return false, true
+	}
+	return false, false
+}
+
+func (s *Session) clientList(args [][]byte) {
+	var text []byte
+	switch {
+	case len(args) == 2:
+		s.eachClient(func(c *Session) { text = c.appendInfo(text) })
+	case len(args) == 4 && isWord(args[2], "TYPE"):
+		normal, ok := clientType(args[3])
+		if !ok {
+			s.w.Error("ERR Unknown client type '" + string(args[3]) + "'")
+			return
+		}
+		if normal {
+			s.eachClient(func(c *Session) { text = c.appendInfo(text) })
+		}
+	case len(args) > 3 && isWord(args[2], "ID"):
+		wanted := make(map[uint64]bool, len(args)-3)
+		for _, a := range args[3:] {
+			id, ok := resp.ParseInt(a)
+			if !ok {
+				s.w.Error("ERR Invalid client ID")
+				return
+			}
+			wanted[uint64(id)] = true
+		}
+		s.eachClient(func(c *Session) {
+			if wanted[c.id] {
+				text = c.appendInfo(text)
+			}
+		})
+	default:
+		s.w.Error(errSyntax)
+		return
+	}
+	s.w.Verbatim("txt", string(text))
+}
+
+// eachClient calls fn for every session that is not a peer's.
+func (s *Session) eachClient(fn func(*Session)) {
+	s.srv.EachSession(func(c *Session) bool {
+		if !c.isPeer.Load() {
+			fn(c)
+		}
+		return true
+	})
+}
+
+// appendInfo appends the session's line of CLIENT LIST. Any goroutine may call it.
+func (s *Session) appendInfo(b []byte) []byte {
+	now := s.srv.o.Now().Sub(s.created)
+	p := s.profile.Load()
+	flags := ""
+	if p.readOnly {
+		flags += "r"
+	}
+	if p.noEvict {
+		flags += "e"
+	}
+	if p.noTouch {
+		flags += "T"
+	}
+	if flags == "" {
+		flags = "N"
+	}
+	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=-1",
+		s.id, addrText(s.remote), addrText(s.local), p.name, int64(now.Seconds()),
+		max(0, (now.Milliseconds()-s.active.Load())/1000), flags)
+	out := s.transport.queued()
+	held := s.held.Load()
+	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+		s.pending.Load(), max(0, held-s.pending.Load()), held, held, out, held+int64(out),
+		commandName(s.last.Load()), "default", p.proto, p.libName, p.libVersion)
+}
+
+// killFilter says which sessions CLIENT KILL ends.
+type killFilter struct {
+	id            uint64
+	addr, laddr   []byte
+	nobody        bool // a type that no session has
+	includeMyself bool
+}
+
+func (f *killFilter) matches(c *Session) bool {
+	return !f.nobody && (f.id == 0 || f.id == c.id) &&
+		(f.addr == nil || string(f.addr) == addrText(c.remote)) &&
+		(f.laddr == nil || string(f.laddr) == addrText(c.local))
+}
+
+func (s *Session) clientKill(args [][]byte) {
+	if len(args) == 3 { // the old form, by address; it may hit the caller
+		f := killFilter{addr: args[2], includeMyself: true}
+		if s.kill(&f) == 0 {
+			s.w.Error("ERR No such client")
+			return
+		}
+		s.w.Simple("OK")
+		return
+	}
+	f, fault := parseKill(args)
+	if fault != "" {
+		s.w.Error(fault)
+		return
+	}
+	s.w.Int(int64(s.kill(f)))
+}
+
+// kill ends the sessions that match. The caller's own ends after its reply.
+func (s *Session) kill(f *killFilter) (n int) {
+	s.eachClient(func(c *Session) {
+		switch {
+		case !f.matches(c):
+		case c != s:
+			c.Close()
+			n++
+		case f.includeMyself:
+			s.closing = true
+			n++
+		}
+	})
+	return n
+}
+
+// parseKill reads the options of CLIENT KILL.
+func parseKill(args [][]byte) (*killFilter, string) {
+	f := &killFilter{}
+	if len(args)%2 != 0 {
+		return nil, errSyntax
+	}
+	for i := 2; i < len(args); i += 2 {
+		value := args[i+1]
+		switch opt := args[i]; {
+		case isWord(opt, "ID"):
+			id, ok := resp.ParseInt(value)
+			if !ok || id < 1 {
+				return nil, "ERR client-id should be greater than 0"
+			}
+			f.id = uint64(id)
+		case isWord(opt, "TYPE"):
+			normal, ok := clientType(value)
+			if !ok {
+				return nil, "ERR Unknown client type '" + string(value) + "'"
+			}
+			f.nobody = f.nobody || !normal
+		case isWord(opt, "ADDR"):
+			f.addr = value
+		case isWord(opt, "LADDR"):
+			f.laddr = value
+		case isWord(opt, "USER"):
+			if !bytes.Equal(value, []byte("default")) {
+				return nil, "ERR No such user '" + string(value) + "'"
+			}
+		case isWord(opt, "SKIPME") && isWord(value, "YES"):
+			f.includeMyself = false
+		case isWord(opt, "SKIPME") && isWord(value, "NO"):
+			f.includeMyself = true
+		default:
+			return nil, errSyntax
+		}
+	}
+	return f, ""
+}
+
+var clientHelp = []string{
+	"GETNAME",
+	"    Return the name of the current connection.",
+	"ID",
+	"    Return the ID of the current connection.",
+	"INFO",
+	"    Return information about the current client connection.",
+	"KILL <ip:port>",
+	"    Kill connection made from <ip:port>.",
+	"KILL <option> <value> [<option> <value> [...]]",
+	"    Kill connections. Options are:",
+	"    * ADDR (<ip:port>|<unixsocket>:0)",
+	"      Kill connections made from the specified address",
+	"    * LADDR (<ip:port>|<unixsocket>:0)",
+	"      Kill connections made to specified local address",
+	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+	"      Kill connections by type.",
+	"    * USER <username>",
+	"      Kill connections authenticated by <username>.",
+	"    * SKIPME (YES|NO)",
+	"      Skip killing current connection (default: yes).",
+	"LIST [options ...]",
+	"    Return information about client connections. Options:",
+	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+	"      Return clients of specified type.",
+	"REPLY (ON|OFF|SKIP)",
+	"    Control the replies sent to the current connection.",
+	"SETINFO <option> <value>",
+	"    Set client meta attr. Options are:",
+	"    * LIB-NAME: the client lib name.",
+	"    * LIB-VER: the client lib version.",
+	"SETNAME <name>",
+	"    Assign the name <name> to the current connection.",
+	"NO-EVICT (ON|OFF)",
+	"    Protect current client connection from eviction.",
+	"NO-TOUCH (ON|OFF)",
+	"    Will not touch LRU/LFU stats when this mode is on.",
+}

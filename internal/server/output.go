@@ -1,0 +1,135 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// flushSlice is how much a flusher writes under one write deadline.
+const flushSlice = 64 << 10
+
+var errOutputLimit = errors.New("output limit reached")
+
+// flush sends the replies of a turn. Normally it writes them itself. If the
+// client does not take them within stallAfter, what is left goes to a flusher,
+// so that the session can go on reading: a client may send a long pipeline
+// before it reads the first reply.
+func (t *stdTransport) flush() error {
+	buf := t.s.w.Buf
+	if len(buf) == 0 {
+		return nil
+	}
+	defer func() { t.s.w.Buf = buf[:0] }()
+	rest := buf
+	if !t.flushing.Load() {
+		if t.sendUntil.Sub(t.s.now) < stallAfter {
+			t.sendUntil = t.srv.o.Now().Add(2 * stallAfter)
+			t.conn.SetWriteDeadline(t.sendUntil)
+		}
+		n, err := t.conn.Write(buf)
+		t.srv.counters.netOut.Add(int64(n))
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		rest = buf[n:]
+		t.sendUntil = time.Time{} // the flusher sets deadlines of its own
+	}
+	return t.enqueue(rest)
+}
+
+// enqueue gives bytes to the flusher, and starts it if there is none.
+func (t *stdTransport) enqueue(b []byte) error {
+	limit := t.srv.OutputLimit()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sendErr != nil {
+		return t.sendErr
+	}
+	if len(t.queue)+t.inHand+len(b) > limit {
+		return errOutputLimit
+	}
+	t.queue = append(t.queue, b...)
+	if !t.flushing.Swap(true) {
+		// Ends when the queue is empty or the connection fails. The session
+		// that starts it is counted itself, so nobody waits for zero yet.
+		t.srv.work.Go(t.flushQueue)
+	}
+	return nil
+}
+
+// flushQueue is the flusher.
+func (t *stdTransport) flushQueue() {
+	var spare []byte
+	for {
+		t.mu.Lock()
+		if len(t.queue) == 0 {
+			t.queue = nil
+			t.flushing.Store(false)
+			t.room.Broadcast()
+			t.mu.Unlock()
+			return
+		}
+		batch := t.queue
+		t.queue, t.inHand = spare[:0], len(batch)
+		t.mu.Unlock()
+		spare = batch
+		if err := t.writeAll(batch); err != nil {
+			t.sendFailed(err)
+			t.mu.Lock()
+			t.queue, t.inHand, t.sendErr = nil, 0, err
+			t.flushing.Store(false)
+			t.room.Broadcast()
+			t.mu.Unlock()
+			return
+		}
+	}
+}
+
+// writeAll writes b in slices; each must be taken by the client in time.
+func (t *stdTransport) writeAll(b []byte) error {
+	for len(b) > 0 {
+		if err := t.conn.SetWriteDeadline(t.srv.o.Now().Add(t.srv.o.WriteTimeout)); err != nil {
+			return err
+		}
+		n, err := t.conn.Write(b[:min(len(b), flushSlice)])
+		t.srv.counters.netOut.Add(int64(n))
+		b = b[n:]
+		t.mu.Lock()
+		t.inHand = len(b)
+		t.room.Broadcast()
+		t.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitRoom waits until at most limit bytes wait for the flusher. It reports
+// false if the flusher gave up. It ends in time because each slice has a
+// deadline and because cutting the session off fails the write.
+func (t *stdTransport) awaitRoom(limit int) bool {
+	if !t.flushing.Load() {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.queue)+t.inHand > limit && t.sendErr == nil {
+		t.room.Wait()
+	}
+	return t.sendErr == nil
+}
+
+// sendFailed ends the connection because replies cannot be sent.
+func (t *stdTransport) sendFailed(err error) {
+	if err == errOutputLimit || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.srv.counters.outputLimit.Add(1)
+		t.srv.log.Warn("client does not read its replies; session closed", "session", t.s.id,
+			"remote", addrText(t.s.remote), "waiting", t.queued(), "limit", t.srv.OutputLimit(), "err", err)
+	}
+	t.conn.Close()
+}

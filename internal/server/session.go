@@ -1,0 +1,183 @@
+package server
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// transport is what a session and its server need of whatever moves the bytes.
+type transport interface {
+	// interrupt makes the goroutine that drives the session look at its stop
+	// flag. With cut set the connection is closed at once. It never blocks and
+	// may be called from any goroutine.
+	interrupt(cut bool)
+	// queued returns how many bytes of replies wait; from any goroutine.
+	queued() int
+}
+
+// How a session is asked to end, by increasing force.
+const (
+	stopNot   uint32 = iota
+	stopDrain        // after the commands that were read already
+	stopCut          // at once
+)
+
+// Session is one accepted connection. Methods are for the Handler, during Exec
+// and Closed, unless they say otherwise.
+type Session struct {
+	// Attachment belongs to the Handler.
+	Attachment any
+
+	srv       *Server
+	transport transport
+	id        uint64
+	remote    net.Addr
+	local     net.Addr
+	created   time.Time
+
+	// Owned by the goroutine that drives the session.
+	parser  resp.Parser
+	limits  *resp.Limits
+	w       resp.Writer
+	mark    int       // where the reply of the current command begins in w.Buf
+	now     time.Time // of the current turn
+	since   time.Time // since when it is unauthenticated
+	authed  bool
+	peer    bool
+	surplus bool // accepted for a peer beyond MaxClients
+	asking  bool
+	closing bool // close after the replies were flushed
+
+	replyOff bool // CLIENT REPLY OFF
+	skip     bool // the reply of the current command is dropped
+	skipNext bool // CLIENT REPLY SKIP: that of the next one
+	unpaid   int  // bytes of replies while unauthenticated
+	commands uint64
+	errors   uint64
+	lastSeen *command.Command
+
+	stop    atomic.Uint32
+	isPeer  atomic.Bool
+	active  atomic.Int64 // ms since created, at the last turn
+	pending atomic.Int64 // bytes read and not yet parsed
+	held    atomic.Int64 // bytes of both buffers
+	last    atomic.Pointer[command.Command]
+	profile atomic.Pointer[profile]
+}
+
+// profile is what a client told about itself. It is replaced, never changed.
+type profile struct {
+	name, libName, libVersion string
+	proto                     int
+	readOnly, noEvict         bool
+	noTouch                   bool
+}
+
+var emptyProfile = profile{proto: 2}
+
+func newSession(srv *Server, conn net.Conn) *Session {
+	s := &Session{srv: srv, remote: conn.RemoteAddr(), local: conn.LocalAddr(), created: srv.o.Now()}
+	s.profile.Store(&emptyProfile)
+	s.w.Proto = 2
+	s.now = s.created
+	return s
+}
+
+// prepare puts a session into its first state: authenticated if there is no
+// password.
+func (s *Session) prepare() {
+	s.since = s.now
+	s.unpaid = 0
+	s.setAuthed(s.srv.password.Load() == nil)
+}
+
+func (s *Session) setAuthed(ok bool) {
+	s.authed = ok
+	switch {
+	case s.peer:
+		s.limits = &s.srv.peer
+	case s.trusted():
+		s.limits = &s.srv.normal
+	default:
+		s.limits = &s.srv.preAuth
+	}
+}
+
+// trusted tells whether the limits of unauthenticated sessions are lifted.
+func (s *Session) trusted() bool { return (s.authed || s.peer) && !s.surplus }
+
+// change replaces the profile.
+func (s *Session) change(fn func(*profile)) {
+	p := *s.profile.Load()
+	fn(&p)
+	s.profile.Store(&p)
+	s.w.Proto = p.proto
+}
+
+// ID is unique in the server and never used again. Any goroutine may call it.
+func (s *Session) ID() uint64 { return s.id }
+
+// RemoteAddr is the address of the other side. Any goroutine may call it.
+func (s *Session) RemoteAddr() net.Addr { return s.remote }
+
+// LocalAddr is the address that was dialed. Any goroutine may call it.
+func (s *Session) LocalAddr() net.Addr { return s.local }
+
+// Name is the name that the client gave itself. Any goroutine may call it.
+func (s *Session) Name() string { return s.profile.Load().name }
+
+// Proto is the protocol version, 2 or 3. Any goroutine may call it.
+func (s *Session) Proto() int { return s.profile.Load().proto }
+
+// ReadOnly tells whether READONLY is in force. Any goroutine may call it.
+func (s *Session) ReadOnly() bool { return s.profile.Load().readOnly }
+
+// NoTouch tells whether CLIENT NO-TOUCH is on: commands must not refresh the
+// recency of keys. Any goroutine may call it.
+func (s *Session) NoTouch() bool { return s.profile.Load().noTouch }
+
+// IsPeer tells whether the session is a proven peer. Any goroutine may call it.
+func (s *Session) IsPeer() bool { return s.isPeer.Load() }
+
+// Authed tells whether commands other than those of authentication are allowed.
+func (s *Session) Authed() bool { return s.authed || s.peer }
+
+// Asking tells whether the command before this one was ASKING.
+func (s *Session) Asking() bool { return s.asking }
+
+// SetPeer says that the other side has proven to be a peer (or no longer is):
+// it needs no password, may use internal commands, does not count as a client
+// and is not listed as one.
+func (s *Session) SetPeer(peer bool) {
+	s.peer = peer
+	s.srv.promote(s, peer)
+	if peer {
+		s.surplus = false
+	}
+	s.setAuthed(s.authed)
+}
+
+// CloseAfterReply ends the session once the reply of the current command and
+// those before it are flushed.
+func (s *Session) CloseAfterReply() { s.closing = true }
+
+// Close cuts the session off at once, without waiting. Any goroutine may call it.
+func (s *Session) Close() { s.interrupt(stopCut) }
+
+// interrupt asks the session to end.
+func (s *Session) interrupt(how uint32) {
+	for {
+		was := s.stop.Load()
+		if was >= how {
+			return
+		}
+		if s.stop.CompareAndSwap(was, how) {
+			break
+		}
+	}
+	s.transport.interrupt(how == stopCut)
+}

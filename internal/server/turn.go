@@ -1,0 +1,216 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// flushAt ends a turn early when that many bytes of replies wait.
+const flushAt = 64 << 10
+
+// maxUnpaid bounds the replies that a session gets before it authenticates.
+const maxUnpaid = 64 << 10
+
+// verdict is what a turn leaves for the transport to do, after it has flushed
+// the replies.
+type verdict uint8
+
+const (
+	needBytes  verdict = iota // read more
+	runAgain                  // the rest of the bytes waits for another turn
+	endSession                // close
+)
+
+// turn parses and executes the commands in in, which holds everything read and
+// not consumed yet. It returns how many bytes it consumed; the transport moves
+// the rest to the front for the next turn. Replies are appended to s.w.Buf, which
+// the transport flushes and empties.
+func (s *Session) turn(in []byte) (n int, v verdict) {
+	s.now = s.srv.o.Now()
+	defer s.settle(&v)
+	for n < len(in) {
+		args, size, err := s.parser.Next(in[n:], s.limits)
+		n += size
+		switch {
+		case err != nil:
+			s.unreadable(err)
+		case size == 0:
+			return n, needBytes
+		case len(args) > 0:
+			s.execute(args)
+		}
+		if s.closing {
+			return n, endSession
+		}
+		if n < len(in) && len(s.w.Buf) >= flushAt {
+			return n, runAgain
+		}
+	}
+	return n, needBytes
+}
+
+// settle ends a turn: it turns a panic of the Handler into an error reply and
+// the end of the session, and publishes what others may see of it.
+func (s *Session) settle(v *verdict) {
+	if cause := recover(); cause != nil {
+		s.srv.counters.panics.Add(1)
+		s.srv.log.Error("command panicked; session closed", "session", s.id, "remote", addrText(s.remote),
+			"command", commandName(s.lastSeen), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		s.w.Buf = s.w.Buf[:s.mark]
+		s.w.Error("ERR internal error, see the log of the node")
+		s.commands++
+		s.errors++
+		s.closing = true
+		*v = endSession
+	}
+	s.active.Store(s.now.Sub(s.created).Milliseconds())
+	s.last.Store(s.lastSeen)
+	s.srv.counters.turn(s.now, s.commands, s.errors)
+	s.commands, s.errors = 0, 0
+}
+
+// unreadable answers a parser's error.
+func (s *Session) unreadable(err error) {
+	s.begin()
+	var large *resp.TooLargeError
+	if errors.As(err, &large) {
+		s.srv.counters.tooLarge.Add(1)
+		s.refuse(large)
+		s.finish(nil)
+		return
+	}
+	s.srv.counters.protocolErrors.Add(1)
+	s.w.Error("ERR " + err.Error())
+	s.srv.log.Debug("protocol error", "session", s.id, "remote", addrText(s.remote), "err", err)
+	s.closing = true
+}
+
+// refuse answers a command that was too large to be kept.
+func (s *Session) refuse(e *resp.TooLargeError) {
+	if e.Query {
+		s.w.Error("RCTOOLARGE " + e.Error() + "; send fewer or shorter arguments in one command")
+		return
+	}
+	limit := e.Limit
+	if !s.peer {
+		limit = s.srv.o.MaxValue
+	}
+	s.w.Error(fmt.Sprintf("RCTOOLARGE value is %d bytes, limit %d; raise max-value on every node or store the value in parts", e.Size, limit))
+}
+
+// execute runs one command and settles its reply.
+func (s *Session) execute(args [][]byte) {
+	s.begin()
+	s.finish(s.dispatch(args))
+}
+
+// begin notes where the reply of the next command starts and whether CLIENT
+// REPLY SKIP drops it.
+func (s *Session) begin() {
+	s.mark = len(s.w.Buf)
+	s.skip, s.skipNext = s.skipNext, false
+}
+
+// finish does what follows every command, known (cmd) or not (nil).
+func (s *Session) finish(cmd *command.Command) {
+	s.commands++
+	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
+		s.errors++
+	}
+	if cmd == nil || cmd.ID != command.Asking {
+		s.asking = false
+	}
+	if s.replyOff || s.skip {
+		s.w.Buf = s.w.Buf[:s.mark]
+	}
+	if s.trusted() {
+		return
+	}
+	if s.unpaid += len(s.w.Buf) - s.mark; s.unpaid > maxUnpaid {
+		s.srv.counters.outputLimit.Add(1)
+		s.closing = true
+	}
+}
+
+// dispatch finds the command, checks what may be checked without executing it
+// in Redis's order, and executes it. It returns the command, nil if unknown.
+func (s *Session) dispatch(args [][]byte) *command.Command {
+	cmd := command.Lookup(args[0])
+	if cmd == nil || cmd.Flags.Has(command.Internal) && !s.mayUse(cmd) {
+		s.unknown(args)
+		return nil
+	}
+	if cmd.Subs != nil && len(args) > 1 {
+		sub := cmd.Sub(args[1])
+		if sub == nil {
+			s.w.Error(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(cmd.Name)))
+			return cmd
+		}
+		cmd = sub
+	}
+	s.lastSeen = cmd
+	switch {
+	case !cmd.ArityOK(len(args)):
+		s.w.Error("ERR wrong number of arguments for '" + cmd.FullName() + "' command")
+	case s.surplus && cmd.ID != command.RCHello && cmd.ID != command.RCAuth:
+		s.w.Error(errMaxClients)
+		s.srv.counters.rejected.Add(1)
+		s.closing = true
+	case !s.authed && !s.peer && !cmd.Flags.Has(command.NoAuth):
+		s.w.Error("NOAUTH Authentication required.")
+	case cmd.Conn:
+		s.connection(cmd, args)
+	default:
+		s.srv.o.Handler.Exec(s, cmd, args, &s.w)
+		if len(s.w.Buf) == s.mark && !s.closing {
+			s.w.Error("ERR internal error, the command gave no reply")
+		}
+	}
+	return cmd
+}
+
+// mayUse tells whether the session may use an internal command: a peer may use
+// all, anybody the two that prove a peer.
+func (s *Session) mayUse(cmd *command.Command) bool {
+	return s.peer || cmd.ID == command.RCHello || cmd.ID == command.RCAuth
+}
+
+// unknown answers a command that does not exist. A browser that was tricked
+// into speaking to this port is cut off without an answer, as Redis does.
+func (s *Session) unknown(args [][]byte) {
+	if bytes.EqualFold(args[0], []byte("post")) || bytes.EqualFold(args[0], []byte("host:")) {
+		s.srv.log.Warn("possible cross protocol attack: POST or Host: sent to the data port; session closed",
+			"session", s.id, "remote", addrText(s.remote))
+		s.closing = true
+		return
+	}
+	const most = 128
+	var b []byte
+	b = append(b, "ERR unknown command '"...)
+	b = append(b, args[0][:min(len(args[0]), most)]...)
+	b = append(b, "', with args beginning with: "...)
+	start := len(b)
+	for _, a := range args[1:] {
+		used := len(b) - start
+		if used >= most {
+			break
+		}
+		b = append(b, '\'')
+		b = append(b, a[:min(len(a), most-used)]...)
+		b = append(b, "' "...)
+	}
+	s.w.Error(string(b))
+}
+
+func commandName(c *command.Command) string {
+	if c == nil {
+		return "NULL"
+	}
+	return c.FullName()
+}
