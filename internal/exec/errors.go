@@ -43,6 +43,17 @@ const maxEcho = 128
 
 func echo(b []byte) string { return string(b[:min(len(b), maxEcho)]) }
 
+// tooLong replaces a reply that is above the limit of the session by an error.
+func (c *Call) tooLong(mark int) bool {
+	if !c.W.Over(mark) {
+		return false
+	}
+	c.W.Buf = c.W.Buf[:mark]
+	c.W.Error("RCTOOLARGE the reply is above " + strconv.Itoa(c.W.Limit) +
+		" bytes, the output limit of a session; ask for fewer keys at once, or raise output-limit")
+	return true
+}
+
 // invalidExpire answers a time to live that is no time to live.
 func invalidExpire(c *Call) {
 	c.W.Error("ERR invalid expire time in '" + c.Cmd.FullName() + "' command")

@@ -52,11 +52,14 @@ func scan(c *Call) {
 	}
 	mark, n := len(c.W.Buf), 0
 	next := c.Eng.Scan(cursor, int(min(count, maxScanCount)), func(key []byte, _ engine.Item) {
-		if typed && match(pattern, key) {
+		if typed && !c.W.Over(mark) && match(pattern, key) {
 			c.W.Bulk(key)
 			n++
 		}
 	})
+	if c.tooLong(mark) {
+		return
+	}
 	var room [64]byte
 	head := resp.Writer{Buf: room[:0], Proto: c.W.Proto}
 	head.Array(2)
@@ -110,13 +113,16 @@ func keys(c *Call) {
 	}
 	mark, n := len(c.W.Buf), 0
 	add := func(key []byte, _ engine.Item) {
-		if match(pattern, key) {
+		if !c.W.Over(mark) && match(pattern, key) {
 			c.W.Bulk(key)
 			n++
 		}
 	}
-	for next := c.Eng.Scan(0, maxScanCount, add); next != 0; {
+	for next := c.Eng.Scan(0, maxScanCount, add); next != 0 && !c.W.Over(mark); {
 		next = c.Eng.Scan(next, maxScanCount, add)
+	}
+	if c.tooLong(mark) {
+		return
 	}
 	var room [24]byte
 	head := resp.Writer{Buf: room[:0], Proto: c.W.Proto}

@@ -19,9 +19,13 @@ func writeValue(c *Call, key []byte) bool {
 
 // mget: MGET key [key ...]
 func mget(c *Call) {
+	mark := len(c.W.Buf)
 	c.W.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
 		writeValue(c, key)
+		if c.tooLong(mark) {
+			return
+		}
 	}
 }
 

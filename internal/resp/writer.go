@@ -13,7 +13,13 @@ import (
 type Writer struct {
 	Buf   []byte
 	Proto int
+	// Limit is the greatest size of one reply in bytes, 0 for none. Whoever
+	// writes a reply of many parts asks Over on the way and gives up.
+	Limit int
 }
+
+// Over tells whether the reply that starts at mark is above Limit.
+func (w *Writer) Over(mark int) bool { return w.Limit > 0 && len(w.Buf)-mark > w.Limit }
 
 // Raw appends bytes that are already encoded replies.
 func (w *Writer) Raw(b []byte) { w.Buf = append(w.Buf, b...) }

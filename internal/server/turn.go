@@ -114,6 +114,7 @@ func (s *Session) execute(args [][]byte) {
 // REPLY SKIP drops it.
 func (s *Session) begin() {
 	s.mark = len(s.w.Buf)
+	s.w.Limit = s.srv.OutputLimit()
 	s.skip, s.skipNext = s.skipNext, false
 }
 
@@ -202,6 +203,9 @@ func (s *Session) unknown(args [][]byte) {
 			break
 		}
 		b = append(b, '\'')
+		if nul := bytes.IndexByte(a, 0); nul >= 0 {
+			a = a[:nul] // as C prints it
+		}
 		b = append(b, a[:min(len(a), most-used)]...)
 		b = append(b, "' "...)
 	}
