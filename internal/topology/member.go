@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -81,7 +80,11 @@ type Member struct {
 
 // Addr returns the data address, host:port; an IPv6 host is put in brackets.
 func (m Member) Addr() string {
-	return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port)))
+	host := m.Host
+	if strings.IndexByte(host, ':') >= 0 { // IPv6 literals need brackets
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(m.Port))
 }
 
 // Validate returns all faults of one member: what NewView would refuse. Whoever

@@ -1,0 +1,59 @@
+# Every target works on a fresh machine that has Go and Debian.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 10s
+# Modules of their own, so that their dependencies never reach a user.
+NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
+GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
+
+.PHONY: help setup build test race vet lint check fuzz bench docs fmt fmt-check ci
+
+help: ## print the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what the tests need and the machine lacks (apt-get, as root)
+	@scripts/setup.sh
+
+build: ## build the binary into bin/ringcache
+	go build -o bin/ringcache ./cmd/ringcache
+
+test: setup ## run all tests, those against real Redis clients and servers included
+	@for dir in $(NESTED); do echo "module $$dir"; (cd $$dir && go test ./...); done
+	go test ./...
+
+race: ## run the tests with the race detector
+	@scripts/setup.sh --race
+	go test -race ./...
+
+vet:
+	go vet ./...
+	@for dir in $(NESTED); do echo "go vet in $$dir"; (cd $$dir && go vet ./...); done
+	go run $(STATICCHECK) ./...
+
+lint: ## floors, names, lengths and words (internal/lint)
+	go test -count=1 ./internal/lint
+
+check: fmt-check vet lint race fuzz ## vet, staticcheck, lint, race tests, ten seconds of every fuzz target
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## run the benchmarks
+	go test -run='^$$' -bench=. -benchmem ./...
+
+docs: ## regenerate docs/configuration.md
+	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update
+
+fmt: ## format the code
+	gofmt -w $(GOFILES)
+
+fmt-check:
+	@bad=$$(gofmt -l $(GOFILES)); [ -z "$$bad" ] || { echo "gofmt: run make fmt; not formatted: $$bad" >&2; exit 1; }
+
+ci: ## everything, in the order of a merge: build, check, test
+	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory check
+	$(MAKE) --no-print-directory test

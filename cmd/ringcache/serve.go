@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringcache/ringcache"
+	"github.com/ringcache/ringcache/internal/config"
+)
+
+// drainDeadline is how long sessions may finish after the first signal.
+const drainDeadline = 10 * time.Second
+
+func newServe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: fmt.Sprintf(`Run one node until SIGINT or SIGTERM. Every flag is also a key of the YAML file
+and a RINGCACHE_ variable; a flag beats the variable, which beats the file. The
+first signal drains: the node leaves the cluster, requests at hand are answered,
+for %s at most. A second signal stops at once.
+
+%s`, drainDeadline, exitCodes),
+		Example: `  ringcache serve
+  ringcache serve --addr 127.0.0.1:7002 --seeds 127.0.0.1:7001
+  RINGCACHE_CLUSTER_SECRET=... ringcache serve --config ring.yaml --addr 10.0.0.1:7001`,
+		Args: cobra.NoArgs,
+	}
+	flags := addConfigFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := flags.load()
+		if err != nil {
+			return err
+		}
+		c.Options.Logger = newLogger(cmd.ErrOrStderr(), c)
+		return serve(cmd.Context(), cmd.OutOrStdout(), c)
+	}
+	return cmd
+}
+
+// serve runs one node until ctx ends or the node stops by itself.
+func serve(ctx context.Context, out io.Writer, c *config.Config) error {
+	o := c.Options
+	node, err := open(ctx, o)
+	if err != nil || node == nil {
+		return err
+	}
+	joined := "a cluster of its own until others join"
+	if len(o.Seeds) > 0 {
+		joined = "seeds " + strings.Join(o.Seeds, ",")
+	}
+	fmt.Fprintf(out, "ringcache: serving %s, node %s, cluster %q (%s), max-memory %s, policy %s\n",
+		node.Addr(), node.ID(), o.ClusterName, joined, config.FormatSize(o.MaxMemory), o.Policy)
+	select {
+	case <-ctx.Done():
+		return shutdown(node)
+	case <-node.Done():
+		fmt.Fprintln(out, "ringcache: stopped by SHUTDOWN, or because a later node took over its ID; the log says which")
+		return node.Close()
+	}
+}
+
+// open is ringcache.Open that a signal can end: nil, nil then. The goroutine
+// ends with Open, or with the process.
+func open(ctx context.Context, o ringcache.Options) (*ringcache.Node, error) {
+	type result struct {
+		node *ringcache.Node
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		node, err := ringcache.Open(o)
+		done <- result{node, err}
+	}()
+	select {
+	case r := <-done:
+		return r.node, startError(r.err)
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+// shutdown drains a node, which also closes it.
+func shutdown(node *ringcache.Node) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainDeadline)
+	defer cancel()
+	err := node.Drain(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not everything ended within %s: %w", drainDeadline, err)
+	}
+	return err
+}
+
+// startError gives an error of Open its exit code.
+func startError(err error) error {
+	switch {
+	case err == nil || errors.Is(err, ringcache.ErrConfig):
+		return err
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, ringcache.ErrNoSeed), errors.Is(err, ringcache.ErrAuth), errors.Is(err, ringcache.ErrMismatch):
+		return &codedError{err, exitStart}
+	}
+	return &codedError{fmt.Errorf("cannot start: %w", err), exitStart}
+}
+
+func newLogger(w io.Writer, c *config.Config) *slog.Logger {
+	o := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,294 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/ringcache/ringcache"
+	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Limits of single values. What two values allow together stands in rules.
+const (
+	minMemory  = 16 << 10
+	maxValue   = 512 << 20 // Redis's limit of a string
+	maxClients = 1_000_000
+	maxText    = 1024 // bytes of a free text
+)
+
+// keys is the table. Its order is the order of the documentation.
+var keys = []Key{
+	address(Key{Name: "addr", Group: "Addresses", Default: "127.0.0.1:7001", Example: "10.0.0.1:7001",
+		Usage: "address that clients and peers connect to; without a host it listens on every interface"},
+		true, func(c *Config) *string { return &c.Options.Addr }),
+	text(Key{Name: "advertise", Group: "Addresses", Example: "cache-1.internal:7001",
+		Usage: "address that clients and peers are told to use, where it differs from addr (NAT, containers)"},
+		maxText, func(c *Config) *string { return &c.Options.Advertise }),
+	address(Key{Name: "gossip-addr", Group: "Addresses", Example: "10.0.0.1:17001",
+		Usage: "address for failure detection between nodes, TCP and UDP; by default the host of addr with its port + 10000"},
+		true, func(c *Config) *string { return &c.Options.GossipAddr }),
+
+	list(Key{Name: "seeds", Group: "Cluster", Example: "10.0.0.1:7001,10.0.0.2:7001",
+		Usage: "data addresses of nodes to join through, one of which must answer; none starts a new cluster"},
+		func(c *Config) *[]string { return &c.Options.Seeds }),
+	text(Key{Name: "cluster-name", Group: "Cluster", Default: "ringcache", Example: "sessions",
+		Usage: "name of the cluster; nodes of another name are refused"},
+		ringcache.MaxClusterName, func(c *Config) *string { return &c.Options.ClusterName }),
+	text(Key{Name: "cluster-secret", Group: "Cluster", Secret: true, Example: "a long random string",
+		Usage: "secret that nodes prove to each other and that encrypts gossip; required where addr is not a loopback address"},
+		maxText, func(c *Config) *string { return &c.Options.ClusterSecret }),
+	text(Key{Name: "data-dir", Group: "Cluster", Example: "./ringcache-data",
+		Usage: "directory that keeps the node ID over restarts with another address; without it the ID follows from cluster name and address"},
+		maxText, func(c *Config) *string { return &c.Options.DataDir }),
+	duration(Key{Name: "join-timeout", Group: "Cluster", Default: "10s", Example: "30s",
+		Usage: "how long to look for a seed at the start"},
+		100*time.Millisecond, 10*time.Minute, func(c *Config) *time.Duration { return &c.Options.JoinTimeout }),
+
+	maxMemory(Key{Name: "max-memory", Group: "Memory", Default: "60%", Example: "512mb",
+		Usage: "memory for entries, as a size or as a share of the machine or its cgroup"}),
+	size(Key{Name: "max-value", Group: "Memory", Default: "256kb", Example: "1mb",
+		Usage: "greatest value that is stored; larger ones are refused with an error"},
+		1<<10, maxValue, func(c *Config) *int { return &c.Options.MaxValue }),
+	oneOf(Key{Name: "policy", Group: "Memory", Default: "lru", Example: "noeviction", Values: []string{"lru", "noeviction"},
+		Usage: "what happens when memory is full: evict the least recently used, or refuse writes"},
+		func(c *Config) *string { return &c.Options.Policy }),
+
+	oneOf(Key{Name: "placement", Group: "Placement", Default: "ring", Example: "ring", Values: ring.Names(),
+		Usage: "how slots are placed on nodes; must be equal in the whole cluster"},
+		func(c *Config) *string { return &c.Options.Placement }),
+	count(Key{Name: "tokens", Group: "Placement", Default: "160", Example: "160",
+		Usage: "virtual nodes of a node with weight 1; must be equal in the whole cluster"},
+		1, ring.MaxTokens, func(c *Config) *int { return &c.Options.Tokens }),
+	weight(Key{Name: "weight", Group: "Placement", Default: "1", Example: "2",
+		Usage: "share of the slots relative to other nodes; 0 owns nothing"}),
+	text(Key{Name: "zone", Group: "Placement", Example: "eu-1a",
+		Usage: "where the node runs, told to clients"},
+		topology.MaxZone, func(c *Config) *string { return &c.Options.Zone }),
+
+	text(Key{Name: "password", Group: "Clients", Secret: true, Example: "another long random string",
+		Usage: "password that clients give with AUTH or HELLO; without it everybody who reaches addr is let in"},
+		maxText, func(c *Config) *string { return &c.Options.Password }),
+	count(Key{Name: "max-clients", Group: "Clients", Default: "10000", Example: "2000",
+		Usage: "connections at the same time; further ones are refused"},
+		1, maxClients, func(c *Config) *int { return &c.Options.MaxClients }),
+	size(Key{Name: "output-limit", Group: "Clients", Default: "64mb", Example: "16mb",
+		Usage: "replies that may wait for one slow reader before it is disconnected"},
+		64<<10, 1<<40, func(c *Config) *int { return &c.Options.OutputLimit }),
+
+	duration(Key{Name: "probe-interval", Group: "Failure detection", Default: "1s", Example: "500ms",
+		Usage: "time between two probes of a peer"},
+		50*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Options.ProbeInterval }),
+	duration(Key{Name: "probe-timeout", Group: "Failure detection", Default: "500ms", Example: "250ms",
+		Usage: "time that a probed peer has to answer"},
+		10*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Options.ProbeTimeout }),
+	count(Key{Name: "suspicion-mult", Group: "Failure detection", Default: "4", Example: "4",
+		Usage: "how long a silent peer stays suspect, in probe intervals times log10 of the cluster size"},
+		1, 20, func(c *Config) *int { return &c.Options.SuspicionMult }),
+	duration(Key{Name: "hold-down", Group: "Failure detection", Default: "3s", Example: "5s",
+		Usage: "how long a peer reported dead is held before its slots move, so that a pause moves nothing"},
+		100*time.Millisecond, 5*time.Minute, func(c *Config) *time.Duration { return &c.Options.HoldDown }),
+
+	logLevel(Key{Name: "log-level", Group: "Logging", Default: "info", Example: "debug", Values: []string{"debug", "info", "warn", "error"},
+		Usage: "least severe message that is logged"}),
+	oneOf(Key{Name: "log-format", Group: "Logging", Default: "text", Example: "json", Values: []string{"text", "json"},
+		Usage: "how messages are written to stderr"},
+		func(c *Config) *string { return &c.LogFormat }),
+}
+
+// rules are what values must keep together. A rule is checked only when each
+// of its keys is valid by itself; the fault points to the first.
+var rules = []struct {
+	keys  []string
+	check func(*Config) (what, do string)
+}{
+	{[]string{"probe-timeout", "probe-interval"}, func(c *Config) (string, string) {
+		if c.Options.ProbeTimeout > c.Options.ProbeInterval {
+			return fmt.Sprintf("%s is above probe-interval %s", c.Options.ProbeTimeout, c.Options.ProbeInterval), "lower it, or raise probe-interval"
+		}
+		return "", ""
+	}},
+	{[]string{"max-value", "max-memory"}, func(c *Config) (string, string) {
+		if int64(c.Options.MaxValue) > c.Options.MaxMemory/4 {
+			return fmt.Sprintf("%s is above a quarter of max-memory %s", FormatSize(int64(c.Options.MaxValue)), FormatSize(c.Options.MaxMemory)),
+				"lower it, or raise max-memory"
+		}
+		return "", ""
+	}},
+	{[]string{"cluster-secret", "addr", "gossip-addr"}, func(c *Config) (string, string) {
+		for _, addr := range []string{c.Options.Addr, c.Options.GossipAddr} {
+			if addr != "" && c.Options.ClusterSecret == "" && !loopback(addr) {
+				return "is missing, but " + addr + " can be reached from other machines: anybody could join",
+					"set the same secret on every node, best by RINGCACHE_CLUSTER_SECRET or in the file"
+			}
+		}
+		return "", ""
+	}},
+}
+
+// loopback tells whether an address of addr's form stays on this machine.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func address(k Key, emptyHost bool, at func(*Config) *string) Key {
+	k.Kind = "address"
+	k.set = func(c *Config, s string) (string, error) {
+		if s == "" && k.Default == "" {
+			return "", nil
+		}
+		v, err := parseHostPort(s, emptyHost)
+		*at(c) = v
+		return v, err
+	}
+	return k
+}
+
+func text(k Key, limit int, at func(*Config) *string) Key {
+	k.Kind, k.Limit = "text", fmt.Sprintf("up to %d bytes, one line", limit)
+	k.set = func(c *Config, s string) (string, error) {
+		s = strings.TrimSpace(s)
+		switch {
+		case strings.ContainsFunc(s, unicode.IsControl):
+			return "", bad("remove it", "contains a control character")
+		case len(s) > limit:
+			return "", bad("shorten it", "has %d bytes, limit %d", len(s), limit)
+		case s == "" && k.Default != "":
+			return "", bad("give one or leave the key out", "has no value")
+		}
+		*at(c) = s
+		return s, nil
+	}
+	return k
+}
+
+func list(k Key, at func(*Config) *[]string) Key {
+	k.Kind, k.list = "list", true
+	k.Limit = "host:port each"
+	k.set = func(c *Config, s string) (string, error) {
+		var items []string
+		for item := range strings.SplitSeq(s, ",") {
+			if item = strings.TrimSpace(item); item == "" {
+				continue
+			}
+			v, err := parseHostPort(item, false)
+			if err != nil {
+				return "", err
+			}
+			items = append(items, v)
+		}
+		*at(c) = items
+		return strings.Join(items, ","), nil
+	}
+	return k
+}
+
+func size[T int | int64](k Key, lo, hi int64, at func(*Config) *T) Key {
+	k.Kind, k.Limit = "size", FormatSize(lo)+" to "+FormatSize(hi)
+	k.set = func(c *Config, s string) (string, error) {
+		n, err := ParseSize(s)
+		if err != nil {
+			return "", err
+		}
+		if n < lo || n > hi {
+			return "", bad("choose "+k.Limit, "%s is out of range", FormatSize(n))
+		}
+		*at(c) = T(n)
+		return FormatSize(n), nil
+	}
+	return k
+}
+
+func maxMemory(k Key) Key {
+	k.Kind, k.Limit = "size or per cent", "at least 16kb, or 1% to 90%"
+	k.set = func(c *Config, s string) (string, error) {
+		percent, ok, err := parsePercent(s)
+		if err != nil {
+			return "", err
+		}
+		var shown string
+		if ok {
+			m, err := c.memory()
+			if err != nil {
+				return "", bad("give max-memory as a size, for example 1gb", "%s of what? %s", s, err)
+			}
+			c.Options.MaxMemory = int64(float64(m.Bytes) * percent / 100)
+			shown = fmt.Sprintf("%s (%s of %s, %s)", FormatSize(c.Options.MaxMemory), s, FormatSize(m.Bytes), m.Of)
+		} else {
+			if c.Options.MaxMemory, err = ParseSize(s); err != nil {
+				return "", err
+			}
+			shown = FormatSize(c.Options.MaxMemory)
+		}
+		if c.Options.MaxMemory < minMemory {
+			return "", bad("give at least "+FormatSize(minMemory), "%s is too little", shown)
+		}
+		return shown, nil
+	}
+	return k
+}
+
+func duration(k Key, lo, hi time.Duration, at func(*Config) *time.Duration) Key {
+	k.Kind, k.Limit = "duration", fmt.Sprintf("%s to %s", lo, hi)
+	k.set = func(c *Config, s string) (string, error) {
+		d, err := parseDuration(s, lo, hi)
+		*at(c) = d
+		return d.String(), err
+	}
+	return k
+}
+
+func count(k Key, lo, hi int, at func(*Config) *int) Key {
+	k.Kind, k.Limit = "count", fmt.Sprintf("%d to %d", lo, hi)
+	k.set = func(c *Config, s string) (string, error) {
+		n, err := parseInt(s, lo, hi)
+		*at(c) = n
+		return strconv.Itoa(n), err
+	}
+	return k
+}
+
+// weight maps 0 to what Options call it: their zero is the default.
+func weight(k Key) Key {
+	k.Kind, k.Limit = "number", fmt.Sprintf("0 to %g", float64(topology.MaxWeight))
+	k.set = func(c *Config, s string) (string, error) {
+		f, err := parseFloat(s, 0, topology.MaxWeight)
+		if c.Options.Weight = f; f == 0 {
+			c.Options.Weight = -1
+		}
+		return strconv.FormatFloat(f, 'g', -1, 64), err
+	}
+	return k
+}
+
+func oneOf(k Key, at func(*Config) *string) Key {
+	k.Kind = "one of"
+	k.set = func(c *Config, s string) (string, error) {
+		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
+		*at(c) = v
+		return v, err
+	}
+	return k
+}
+
+func logLevel(k Key) Key {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	k.Kind = "one of"
+	k.set = func(c *Config, s string) (string, error) {
+		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
+		c.LogLevel = levels[v]
+		return v, err
+	}
+	return k
+}

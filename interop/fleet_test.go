@@ -1,0 +1,271 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const slots = 16384
+
+// binary is the server under test, built once from the checkout around this
+// module.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "ringcache-interop")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "ringcache")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/ringcache")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the server: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is one running server.
+type process struct {
+	addr string
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	once sync.Once
+	done chan struct{} // closed when the process has been reaped
+}
+
+func (p *process) stop(sig syscall.Signal) {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Signal(sig)
+		<-p.done
+	})
+}
+
+// fleet is a cluster of real processes on loopback.
+type fleet struct {
+	t     *testing.T
+	name  string
+	procs []*process
+}
+
+// freePort finds a data port whose gossip port (plus 10000) is free too.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if port > 50000 {
+			port -= 25000
+			if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+				continue
+			}
+			l.Close()
+		}
+		g, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000)))
+		if err != nil {
+			continue
+		}
+		g.Close()
+		return port
+	}
+	t.Fatal("no free pair of ports")
+	return 0
+}
+
+func startFleet(t *testing.T, n int, flags ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, name: fmt.Sprintf("interop-%d", time.Now().UnixNano())}
+	for range n {
+		f.add(flags...)
+	}
+	f.settled(n, 10*time.Second)
+	return f
+}
+
+func (f *fleet) add(flags ...string) *process {
+	f.t.Helper()
+	return f.addAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(f.t))), flags...)
+}
+
+func (f *fleet) addAt(addr string, flags ...string) *process {
+	f.t.Helper()
+	args := []string{"serve", "--addr", addr, "--cluster-name", f.name, "--max-memory", "64mb"}
+	if seeds := f.addrs(); len(seeds) > 0 {
+		args = append(args, "--seeds", strings.Join(seeds, ","))
+	}
+	p := &process{addr: addr, cmd: exec.Command(binary, append(args, flags...)...), log: &bytes.Buffer{}, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	go func() { // ends with the process
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	f.t.Cleanup(func() {
+		p.stop(syscall.SIGKILL)
+		if f.t.Failed() {
+			f.t.Logf("log of %s:\n%s", p.addr, p.log)
+		}
+	})
+	f.procs = append(f.procs, p)
+	f.await(10*time.Second, "the port of "+addr+" to answer", func() error {
+		select {
+		case <-p.done:
+			f.t.Fatalf("%s ended at start:\n%s", addr, p.log)
+		default:
+		}
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	return p
+}
+
+func (f *fleet) addrs() []string {
+	var out []string
+	for _, p := range f.procs {
+		out = append(out, p.addr)
+	}
+	return out
+}
+
+// kill ends a process with SIGKILL and takes it off the list.
+func (f *fleet) kill(p *process) {
+	p.stop(syscall.SIGKILL)
+	for i := range f.procs {
+		if f.procs[i] == p {
+			f.procs = append(f.procs[:i], f.procs[i+1:]...)
+			return
+		}
+	}
+}
+
+// await polls until check gives nil; real processes leave no other way.
+func (f *fleet) await(limit time.Duration, what string, check func() error) time.Duration {
+	f.t.Helper()
+	begin := time.Now()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > limit {
+			f.t.Fatalf("waited %v for %s: %v", limit, what, err)
+		}
+		<-tick.C
+	}
+}
+
+// settled waits until every process shows n owners that cover all slots.
+func (f *fleet) settled(n int, limit time.Duration) time.Duration {
+	f.t.Helper()
+	return f.await(limit, fmt.Sprintf("%d nodes to agree", n), func() error {
+		var first map[int]string
+		for _, p := range f.procs {
+			owners, err := slotOwners(p.addr)
+			if err != nil {
+				return err
+			}
+			if first == nil {
+				first = owners
+			}
+			names := map[string]bool{}
+			for s, o := range owners {
+				names[o] = true
+				if first[s] != o {
+					return fmt.Errorf("slot %d: %s says %s, another says %s", s, p.addr, o, first[s])
+				}
+			}
+			if len(owners) != slots || len(names) != n {
+				return fmt.Errorf("%s shows %d slots on %d nodes", p.addr, len(owners), len(names))
+			}
+		}
+		return nil
+	})
+}
+
+// slotOwners reads CLUSTER SLOTS and fails when a slot is covered twice.
+func slotOwners(addr string) (map[int]string, error) {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	ranges, err := c.ClusterSlots(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	owners := make(map[int]string, slots)
+	for _, r := range ranges {
+		if len(r.Nodes) == 0 {
+			return nil, errors.New("a range without a node")
+		}
+		for s := r.Start; s <= r.End; s++ {
+			if _, twice := owners[s]; twice {
+				return nil, fmt.Errorf("slot %d is covered twice", s)
+			}
+			owners[s] = r.Nodes[0].Addr
+		}
+	}
+	return owners, nil
+}
+
+// slotOf is CRC16 (XMODEM) of the key's hash tag, bit by bit: a second opinion.
+func slotOf(key string) int {
+	if i := strings.IndexByte(key, '{'); i >= 0 {
+		if j := strings.IndexByte(key[i+1:], '}'); j > 0 {
+			key = key[i+1 : i+1+j]
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
+}
+
+// keyPerSlot returns one key for each slot.
+func keyPerSlot() []string {
+	keys := make([]string, slots)
+	for i, found := 0, 0; found < slots; i++ {
+		k := "k" + strconv.Itoa(i)
+		if s := slotOf(k); keys[s] == "" {
+			keys[s] = k
+			found++
+		}
+	}
+	return keys
+}
