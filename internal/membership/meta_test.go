@@ -1,0 +1,124 @@
+package membership
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+func TestMetaRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := topology.Member{
+			ID:       topology.NodeID{1, 2, 3},
+			Boot:     rapid.Uint64().Draw(t, "boot"),
+			Sequence: rapid.Uint64Max(1<<42-1).Draw(t, "sequence"),
+			State:    topology.State(rapid.IntRange(0, int(topology.Left)).Draw(t, "state")),
+			Weight:   rapid.OneOf(rapid.SampledFrom([]float64{0, 0.5, 1, 100}), rapid.Float64Range(0, 100)).Draw(t, "weight"),
+			Progress: rapid.OneOf(rapid.SampledFrom([]float64{0, 1}), rapid.Float64Range(0, 1)).Draw(t, "progress"),
+			Port:     rapid.Uint16Min(1).Draw(t, "port"),
+			Host:     rapid.SampledFrom([]string{"10.0.0.1", "fd00::1", "cache-0.cache.svc"}).Draw(t, "host"),
+			Zone:     rapid.StringMatching(`[a-z0-9-]{0,19}`).Draw(t, "zone"),
+			Gossip:   rapid.SampledFrom([]string{"10.0.0.1:17001", "[fd00::1]:17001"}).Draw(t, "gossip"),
+		}
+		if err := checkMeta(&m, ipOf(m.Gossip)); err != nil {
+			t.Fatal(err)
+		}
+		b := appendMeta(nil, &m, ipOf(m.Gossip))
+		if len(b) > MaxMeta {
+			t.Fatalf("%d bytes, limit %d", len(b), MaxMeta)
+		}
+		got, err := decodeMeta(nodeName(m.ID, m.Boot), m.Gossip, append(b, "later fields"...))
+		if err != nil || got != m {
+			t.Fatalf("got  %+v, %v\nwant %+v", got, err, m)
+		}
+	})
+}
+
+func TestMetaLimits(t *testing.T) {
+	good := topology.Member{ID: topology.NodeID{1}, Weight: 1, Host: "10.0.0.1", Port: 7001}
+	for _, tc := range []struct {
+		name   string
+		change func(*topology.Member)
+		says   []string // nil: accepted
+	}{
+		{"longest host and zone", func(m *topology.Member) { m.Host, m.Zone = strings.Repeat("h", 30), strings.Repeat("z", 14) }, nil},
+		{"the gossip IP takes no room", func(m *topology.Member) { m.Zone = strings.Repeat("z", 32) }, nil},
+		{"one byte more", func(m *topology.Member) { m.Host, m.Zone = strings.Repeat("h", 31), strings.Repeat("z", 14) },
+			[]string{"31 bytes", "has 14", "may have 44"}},
+		{"a weight takes eight bytes", func(m *topology.Member) { m.Host, m.Zone, m.Weight = strings.Repeat("h", 30), "zzzzzzz", 2 },
+			[]string{"may have 36"}},
+		{"zone", func(m *topology.Member) { m.Zone = strings.Repeat("z", 33) }, []string{"zone", "33", "32"}},
+		{"space in host", func(m *topology.Member) { m.Host = "a b" }, []string{"spaces"}},
+		{"no port", func(m *topology.Member) { m.Port = 0 }, []string{"incomplete"}},
+		{"weight", func(m *topology.Member) { m.Weight = math.NaN() }, []string{"weight"}},
+		{"progress", func(m *topology.Member) { m.Progress = 1.1 }, []string{"progress"}},
+		{"state", func(m *topology.Member) { m.State = 9 }, []string{"state"}},
+		{"no ID", func(m *topology.Member) { m.ID = topology.NodeID{} }, []string{"zero"}},
+		{"sequence", func(m *topology.Member) { m.Sequence = 1 << 42 }, []string{"sequence"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := good
+			tc.change(&m)
+			err := checkMeta(&m, "10.0.0.1")
+			if (err != nil) != (tc.says != nil) || err != nil && !errors.Is(err, errs.ErrConfig) {
+				t.Fatal(err)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+			// The worst that can follow from an accepted entry still fits.
+			m.Progress, m.Sequence = 0.3, 1<<42-1
+			if n := len(appendMeta(nil, &m, "10.0.0.1")); err == nil && n > MaxMeta {
+				t.Errorf("grows to %d bytes", n)
+			}
+		})
+	}
+}
+
+// FuzzMeta holds that nothing decoded can spoil a View, and that decoding what
+// was encoded again gives the same.
+func FuzzMeta(f *testing.F) {
+	m := topology.Member{ID: topology.NodeID{1}, Weight: 2.5, Progress: 0.5, Host: "cache-0", Zone: "eu", Port: 7001, Sequence: 300}
+	name := nodeName(m.ID, 77)
+	f.Add(name, appendMeta(nil, &m, "10.0.0.1"))
+	m.Host, m.Weight, m.Progress = "10.0.0.1", 1, 1
+	f.Add(name, appendMeta(nil, &m, "10.0.0.1"))
+	f.Add(name, []byte{0x12, 0x0B, 0x01, 0x1b, 0x59, 0xff, 'x'})
+	f.Add(name[:40], []byte{})
+	f.Add(strings.Repeat("-", nameLength), []byte{0x10})
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		m, err := decodeMeta(name, "10.0.0.1:17001", b)
+		if err != nil {
+			return
+		}
+		if _, err := topology.NewView(topology.Params{}, nil, []topology.Member{m}, nil); err != nil {
+			t.Fatalf("decoded an entry that no View accepts: %v", err)
+		}
+		again, err := decodeMeta(nodeName(m.ID, m.Boot), "10.0.0.1:17001", appendMeta(nil, &m, "10.0.0.1"))
+		if err != nil || again != m {
+			t.Fatalf("%+v became %+v, %v", m, again, err)
+		}
+	})
+}
+
+func TestHintRoundTrip(t *testing.T) {
+	name := nodeName(topology.NodeID{9}, 1<<60)
+	b := appendHint(nil, topology.NodeID{3}, name)
+	from, about, ok := decodeHint(append(b, "more"...))
+	if !ok || from != (topology.NodeID{3}) || about != name {
+		t.Errorf("%v %v %v", from, about, ok)
+	}
+	for _, bad := range [][]byte{nil, b[:len(b)-1], append([]byte{2}, b[1:]...), append(b[:30:30], make([]byte, 60)...)} {
+		if _, _, ok := decodeHint(bad); ok {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package membership
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Timings of the policy. DESIGN.md says why.
+const (
+	tickEvery      = 100 * time.Millisecond
+	pauseGap       = time.Second            // a longer gap between ticks: we were paused
+	watchEvery     = time.Second            // own dials of watched peers, +-25 %
+	watchedPeers   = 3                      // each node watches the next ones by ID
+	dialGap        = 300 * time.Millisecond // between starts of dials of one peer
+	silentGap      = 500 * time.Millisecond // after a silent dial
+	refusalWindow  = 2 * time.Second
+	refusalProof   = 3
+	silenceLimit   = 10 * time.Second // own silence that is proof if others agree
+	silenceDials   = 5
+	doubtMin       = 15 * time.Second // how long we suspect ourselves
+	doubtJitter    = 15 * time.Second
+	rejoinEvery    = 5 * time.Second // +-20 %
+	seedsEvery     = 6               // rejoin turns between looks at the seeds when all is well
+	deadRedial     = 2 * time.Second // a dead peer that memberlist calls alive
+	recallFor      = time.Hour       // how long the rejoin loop tries a lost peer
+	maxRecalled    = 256
+	maxDials       = 32 // own dials in flight
+	hintEvery      = 900 * time.Millisecond
+	maxHintTargets = 8
+	rttRefresh     = 5 * time.Second
+)
+
+// policy decides what to believe. It is a pure state machine: step takes an
+// event with its time and returns actions; it starts nothing, waits for
+// nothing and reads no clock. With one seed and one list of events it always
+// returns the same actions. Not safe for concurrent use.
+type policy struct {
+	self    topology.Member
+	ownName string
+	hold    time.Duration
+	seeds   bool // a Discovery is there
+	leaving bool
+	rng     *rand.Rand
+
+	peers   map[string]*peer          // by memberlist name, every incarnation
+	order   []string                  // names, sorted: the order of every loop
+	current map[topology.NodeID]*peer // the incarnation that counts, per ID
+	members int                       // current peers that are not dead
+	dials   int                       // in flight
+
+	lastTick, pausedAt   time.Time
+	nextRejoin           time.Time
+	rejoinTurn           int
+	doubt                doubtState
+	doubtUntil, doubtEnd time.Time
+	surveyAt             time.Time
+	superseded           *peer
+	version              uint64
+	dirty, rttDirty      bool
+	publishedAt          time.Time
+	out                  []action
+}
+
+// doubtState is the state of the mass guard.
+type doubtState uint8
+
+const (
+	doubtOff     doubtState = iota
+	doubtHolding            // we suspect ourselves
+	doubtSpent              // the hold is over: a true death passes
+)
+
+// peer is one incarnation of another node.
+type peer struct {
+	name   string
+	member topology.Member
+
+	gone   bool      // memberlist holds it dead
+	goneAt time.Time // start of the present hold
+	left   bool      // it said that it leaves
+	dead   bool      // our verdict
+	deadAt time.Time
+
+	fails     int // own dials failed in a row
+	silent    bool
+	failSince time.Time
+	refusals  []time.Time // at most refusalProof, within refusalWindow
+	reports   map[topology.NodeID]time.Time
+
+	lastSeen, lastGood, lastStart time.Time
+	nextDial                      time.Time // zero: none planned
+	forced, dialing, watched      bool
+	hintAt, rejoinAt              time.Time
+	rtt                           time.Duration
+}
+
+type eventKind uint8
+
+const (
+	evTick        eventKind = iota
+	evJoin                  // memberlist: name is alive
+	evUpdate                // memberlist: new metadata
+	evLeave                 // memberlist: name is dead or has left
+	evProbeFailed           // a gossip probe of name got no direct answer
+	evAck                   // a gossip probe of name was answered after rtt
+	evDial                  // our dial of name, begun at started, ended with result
+	evHeard                 // a data reply came from id
+	evCheck                 // somebody wants id dialled at once
+	evHint                  // id says that its dial of name failed
+)
+
+type dialResult uint8
+
+const (
+	dialNone dialResult = iota // says nothing about the peer
+	dialOK
+	dialRefused // proof that it is not there
+	dialSilent
+)
+
+type event struct {
+	kind    eventKind
+	name    string
+	id      topology.NodeID
+	member  topology.Member
+	result  dialResult
+	started time.Time
+	rtt     time.Duration
+}
+
+type actionKind uint8
+
+const (
+	actDial    actionKind = iota // dial member, answer with evDial
+	actHint                      // tell targets that our dial of name failed
+	actRejoin                    // push/pull with member's gossip address
+	actSeeds                     // look at the seeds and join those unknown
+	actPublish                   // a new snapshot, with a change
+	actRefresh                   // a new snapshot, round trips only
+	actJoined                    // verdicts, for the log:
+	actDead                      // member is out, text says why
+	actLeft
+	actDoubt
+	actTrust
+	actSuperseded
+	actPaused
+	actRefused // too many peers
+)
+
+type action struct {
+	kind    actionKind
+	name    string
+	member  topology.Member
+	targets []topology.Member
+	text    string
+}
+
+func newPolicy(self topology.Member, hold time.Duration, seeds bool, seed uint64, now time.Time) *policy {
+	p := &policy{
+		self: self, ownName: nodeName(self.ID, self.Boot), hold: hold, seeds: seeds,
+		rng:     rand.New(rand.NewPCG(seed, self.Boot)),
+		peers:   map[string]*peer{},
+		current: map[topology.NodeID]*peer{},
+	}
+	p.lastTick, p.pausedAt = now, now
+	p.nextRejoin = now.Add(p.jitter(rejoinEvery, 0.2))
+	return p
+}
+
+// step takes one event at time now and returns what to do, valid until the
+// next call. Time must not run backwards.
+func (p *policy) step(now time.Time, ev event) []action {
+	p.out = p.out[:0]
+	switch ev.kind {
+	case evTick:
+		p.tick(now)
+	case evJoin, evUpdate:
+		p.alive(now, ev)
+	case evLeave:
+		p.gone(now, ev)
+	case evDial:
+		p.dialled(now, ev)
+	case evHeard:
+		if q := p.current[ev.id]; q != nil {
+			p.heard(now, q)
+		}
+	case evCheck:
+		if q := p.current[ev.id]; q != nil {
+			p.soon(now, q)
+		}
+	case evProbeFailed:
+		if q := p.peers[ev.name]; q != nil && p.counts(q) {
+			p.soon(now, q)
+		}
+	case evHint:
+		p.hinted(now, ev)
+	case evAck:
+		if q := p.peers[ev.name]; q != nil {
+			p.measured(now, q, ev.rtt)
+		}
+	}
+	p.flush(now)
+	return p.out
+}
+
+// setSelf replaces the own entry.
+func (p *policy) setSelf(now time.Time, m topology.Member) []action {
+	p.out = p.out[:0]
+	p.self, p.dirty = m, true
+	p.flush(now)
+	return p.out
+}
+
+// flush ends a step with at most one snapshot.
+func (p *policy) flush(now time.Time) {
+	switch {
+	case p.dirty:
+		p.add(action{kind: actPublish})
+	case p.rttDirty && now.Sub(p.publishedAt) >= rttRefresh:
+		p.add(action{kind: actRefresh})
+	default:
+		return
+	}
+	p.dirty, p.rttDirty, p.publishedAt = false, false, now
+	p.version++
+}
+
+func (p *policy) add(a action) { p.out = append(p.out, a) }
+
+// jitter returns d, more or less by up to the share given.
+func (p *policy) jitter(d time.Duration, share float64) time.Duration {
+	return time.Duration(float64(d) * (1 + share*(2*p.rng.Float64()-1)))
+}
+
+// twin says that q is another incarnation of this very node.
+func (p *policy) twin(q *peer) bool { return q.member.ID == p.self.ID }
+
+// counts says that q is a member: current, and neither dead nor leaving.
+func (p *policy) counts(q *peer) bool {
+	return p.current[q.member.ID] == q && !q.dead && !q.left
+}
+
+func (p *policy) each(visit func(*peer)) {
+	for _, name := range p.order {
+		if q := p.peers[name]; q != nil {
+			visit(q)
+		}
+	}
+}
+
+// reindex recomputes what depends on the set of peers: the incarnation that
+// counts per ID (a living one before a dead one, then the later), and whom
+// this node watches.
+func (p *policy) reindex() {
+	p.order = slices.Sorted(maps.Keys(p.peers))
+	before := p.current
+	p.current = make(map[topology.NodeID]*peer, len(p.peers))
+	p.each(func(q *peer) {
+		q.watched = false
+		if p.twin(q) || q.left {
+			return
+		}
+		best := p.current[q.member.ID]
+		if best == nil || best.dead && !q.dead || best.dead == q.dead && q.member.Boot > best.member.Boot {
+			p.current[q.member.ID] = q
+		}
+	})
+	var ring []*peer
+	for id, q := range p.current {
+		if !q.dead {
+			ring = append(ring, q)
+			if old := before[id]; old != nil && old != q {
+				q.forced, q.nextDial = true, p.lastTick // it stood back until now
+			}
+		}
+	}
+	p.members = len(ring)
+	slices.SortFunc(ring, func(a, b *peer) int { return a.member.ID.Compare(b.member.ID) })
+	first, _ := slices.BinarySearchFunc(ring, p.self.ID, func(q *peer, id topology.NodeID) int {
+		return q.member.ID.Compare(id)
+	})
+	for i := range min(watchedPeers, len(ring)) {
+		ring[(first+i)%len(ring)].watched = true
+	}
+	p.dirty = true
+}
+
+// snapshot returns the membership as it is believed now.
+func (p *policy) snapshot(now time.Time) Snapshot {
+	s := Snapshot{Version: p.version, SelfSuspect: p.doubt == doubtHolding}
+	if p.superseded != nil {
+		s.Superseded, s.By = true, p.superseded.member
+	}
+	s.Members = append(s.Members, Peer{Member: p.self})
+	var dead []*peer
+	for _, q := range p.current {
+		if q.dead {
+			if now.Sub(q.deadAt) < DeadListed {
+				dead = append(dead, q)
+			}
+			continue
+		}
+		s.Members = append(s.Members, Peer{Member: q.member, Health: q.health(), RTT: q.rtt})
+	}
+	slices.SortFunc(dead, func(a, b *peer) int { return b.deadAt.Compare(a.deadAt) })
+	for _, q := range dead[:min(len(dead), MaxDeadListed)] {
+		s.Members = append(s.Members, Peer{Member: q.member, Health: Dead})
+	}
+	slices.SortFunc(s.Members, func(a, b Peer) int { return a.ID.Compare(b.ID) })
+	return s
+}
+
+func (q *peer) health() Health {
+	switch {
+	case q.dead:
+		return Dead
+	case q.fails > 0, q.gone && q.lastGood.Before(q.goneAt):
+		return Suspect
+	}
+	return Alive
+}

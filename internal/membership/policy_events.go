@@ -1,0 +1,260 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// alive handles a join or an update: memberlist holds ev.name alive.
+func (p *policy) alive(now time.Time, ev event) {
+	q := p.peers[ev.name]
+	if q == nil {
+		if ev.member.State == topology.Left {
+			return
+		}
+		if p.current[ev.member.ID] == nil && p.members+1 >= MaxPeers || len(p.peers) >= 2*MaxPeers {
+			p.add(action{kind: actRefused, name: ev.name, member: ev.member})
+			return
+		}
+		q = &peer{name: ev.name, lastSeen: now}
+		p.peers[ev.name] = q
+		q.member = ev.member
+		p.replace(q)
+		p.reindex()
+		if p.twin(q) {
+			p.look(now, q)
+		} else if p.counts(q) {
+			p.add(action{kind: actJoined, name: q.name, member: q.member})
+		}
+	}
+	if q.member != ev.member {
+		q.member, p.dirty = ev.member, true
+	}
+	if left := ev.member.State == topology.Left; left != q.left {
+		q.left = left
+		if left {
+			p.add(action{kind: actLeft, name: q.name, member: q.member})
+		}
+		p.reindex()
+	}
+	p.change(q, func() { q.gone = false })
+	q.lastSeen = now
+	if q.dead || q.fails > 0 {
+		p.soon(now, q) // gossip alone does not bring it back
+	}
+	p.pump(now, q)
+}
+
+// replace drops incarnations that the new one proves dead: those of the same
+// ID with an earlier boot whose data address the new one has taken over.
+func (p *policy) replace(q *peer) {
+	for name, old := range p.peers {
+		if old.member.ID == q.member.ID && old.member.Boot < q.member.Boot &&
+			(old.dead || old.member.Addr() == q.member.Addr()) {
+			delete(p.peers, name)
+		}
+	}
+}
+
+// gone handles memberlist's verdict that ev.name is dead or has left.
+func (p *policy) gone(now time.Time, ev event) {
+	q := p.peers[ev.name]
+	if q == nil {
+		return
+	}
+	q.member = ev.member
+	switch {
+	case ev.member.State == topology.Left:
+		if !q.left {
+			p.add(action{kind: actLeft, name: q.name, member: q.member})
+		}
+		p.drop(q)
+	case p.twin(q), !q.dead && !p.counts(q):
+		p.drop(q) // an old incarnation, or a twin: nobody counts on it
+	case !q.gone:
+		p.change(q, func() { q.gone, q.goneAt = true, now })
+		if !q.dead {
+			p.soon(now, q)
+		}
+	}
+}
+
+func (p *policy) drop(q *peer) {
+	delete(p.peers, q.name)
+	if p.superseded == q {
+		p.superseded = nil
+	}
+	p.reindex()
+}
+
+// dialled handles the end of an own dial.
+func (p *policy) dialled(now time.Time, ev event) {
+	p.dials--
+	q := p.peers[ev.name]
+	if q == nil || !q.dialing {
+		return
+	}
+	q.dialing = false
+	if ev.result == dialOK {
+		p.measured(now, q, ev.rtt)
+	}
+	switch {
+	case p.twin(q):
+		p.twinDialled(now, q, ev.result)
+	case ev.result == dialOK:
+		p.answered(now, q)
+	case ev.result == dialNone, ev.started.Before(p.pausedAt):
+		q.nextDial, q.forced = now.Add(silentGap), true
+	case q.dead:
+		q.nextDial = now.Add(deadRedial)
+	default:
+		p.failed(now, q, ev)
+	}
+}
+
+// twinDialled decides whether a later incarnation of this node is real: it
+// answers at an address of its own. One that shares our data address is our
+// predecessor, whatever its boot time says, and fails this dial.
+func (p *policy) twinDialled(now time.Time, q *peer, r dialResult) {
+	later := q.member.Boot > p.self.Boot && r == dialOK
+	if later && p.superseded != q {
+		p.superseded, p.dirty = q, true
+		p.add(action{kind: actSuperseded, name: q.name, member: q.member})
+	}
+	p.look(now.Add(rejoinEvery), q)
+}
+
+// look plans the dial of a later twin.
+func (p *policy) look(at time.Time, q *peer) {
+	if q.member.Boot > p.self.Boot {
+		q.forced, q.nextDial = true, at
+	}
+}
+
+// heard handles a data reply. It keeps a peer and cancels a hold; a dead one
+// comes back only by our own dial, since the reply may be older.
+func (p *policy) heard(now time.Time, q *peer) {
+	if q.dead {
+		p.soon(now, q)
+		return
+	}
+	p.clear(now, q)
+}
+
+// answered handles a successful own dial.
+func (p *policy) answered(now time.Time, q *peer) {
+	if !q.forced { // else somebody asked meanwhile: this dial may be older than the trouble
+		q.nextDial = time.Time{}
+	}
+	if q.dead && !q.gone {
+		q.dead = false
+		p.add(action{kind: actJoined, name: q.name, member: q.member})
+		p.reindex()
+	}
+	p.clear(now, q)
+	if q.watched && !q.forced {
+		q.nextDial = now.Add(p.jitter(watchEvery, 0.25))
+	}
+	if q.gone {
+		p.rejoin(now, q) // memberlist must learn that it lives
+	}
+}
+
+// clear forgets all evidence against q. If memberlist still holds it dead, the
+// hold starts anew: it ends with another dial.
+func (p *policy) clear(now time.Time, q *peer) {
+	p.change(q, func() {
+		q.fails, q.silent, q.refusals, q.failSince = 0, false, q.refusals[:0], time.Time{}
+		q.lastGood, q.lastSeen = now, now
+		if q.gone && !q.dead {
+			q.goneAt = now
+		}
+	})
+}
+
+// failed handles a failed own dial of a living peer.
+func (p *policy) failed(now time.Time, q *peer, ev event) {
+	p.change(q, func() {
+		if q.fails++; q.fails == 1 {
+			q.failSince = ev.started
+		}
+		q.silent = ev.result == dialSilent
+	})
+	p.tell(now, q)
+	if !p.counts(q) {
+		if ev.result == dialRefused {
+			p.drop(q) // an old incarnation that nobody counts on
+		}
+		return
+	}
+	if ev.result == dialSilent {
+		q.nextDial = now.Add(silentGap)
+		p.judge(now, q)
+		return
+	}
+	q.nextDial = q.lastStart.Add(dialGap)
+	keep := q.refusals[:0]
+	for _, t := range q.refusals {
+		if now.Sub(t) <= refusalWindow {
+			keep = append(keep, t)
+		}
+	}
+	q.refusals = append(keep, now)
+	if len(q.refusals) >= refusalProof {
+		p.kill(now, q, "its data port refuses connections")
+		return
+	}
+	p.judge(now, q)
+}
+
+// hinted handles another node's report. It makes us look and is counted; it
+// decides nothing.
+func (p *policy) hinted(now time.Time, ev event) {
+	q, from := p.peers[ev.name], p.current[ev.id]
+	if q == nil || from == nil || !p.counts(q) || !p.counts(from) {
+		return
+	}
+	if q.reports == nil {
+		q.reports = map[topology.NodeID]time.Time{}
+	}
+	q.reports[ev.id] = now // bounded: reporters are members
+	p.soon(now, q)
+}
+
+func (p *policy) measured(_ time.Time, q *peer, rtt time.Duration) {
+	if q.rtt == 0 {
+		q.rtt = rtt
+	} else {
+		q.rtt += (rtt - q.rtt) / 4
+	}
+	p.rttDirty = true
+}
+
+// tell hints other members that our dial of q failed.
+func (p *policy) tell(now time.Time, q *peer) {
+	if p.leaving || now.Sub(q.hintAt) < hintEvery {
+		return
+	}
+	var targets []topology.Member
+	p.each(func(o *peer) {
+		if o != q && p.counts(o) && o.fails == 0 {
+			targets = append(targets, o.member)
+		}
+	})
+	if len(targets) == 0 {
+		return
+	}
+	q.hintAt = now
+	p.rng.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	p.add(action{kind: actHint, name: q.name, member: q.member, targets: targets[:min(len(targets), maxHintTargets)]})
+}
+
+// change applies f and remembers whether q's health is another one afterwards.
+func (p *policy) change(q *peer, f func()) {
+	before := q.health()
+	f()
+	if q.health() != before {
+		p.dirty = true
+	}
+}
