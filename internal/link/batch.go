@@ -1,0 +1,218 @@
+package link
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// One link is given at most this much of a batch at a time; the next part
+// follows when the replies are in. So a batch alone never fills a link.
+const (
+	batchRequests = 512
+	batchBytes    = 1 << 20
+)
+
+// batch is one CallAll under way. Each index of ops and out belongs to one
+// goroutine at a time.
+type batch struct {
+	r    *Router
+	ctx  context.Context
+	reqs []Request
+	ops  []op
+	out  []Result
+}
+
+// CallAll sends all requests, grouped by owner, pipelined per link and to all
+// owners at once, under one total deadline. Redirects and the one retry apply to
+// each request. out[i] is the outcome of reqs[i]: a silent node costs its own
+// requests and no others.
+func (r *Router) CallAll(ctx context.Context, reqs []Request) []Result {
+	b := &batch{r: r, ctx: ctx, reqs: reqs, ops: make([]op, len(reqs)), out: make([]Result, len(reqs))}
+	r.stats.calls.Add(uint64(len(reqs)))
+	r.bank.earn(int64(len(reqs)))
+	first := r.newOp(ctx, Request{})
+	all := make([]int, len(reqs))
+	for i, q := range reqs {
+		b.ops[i] = first
+		b.ops[i].slot, b.ops[i].read = q.Slot, q.Read
+		all[i] = i
+	}
+	b.run(all)
+	return b.out
+}
+
+// part is what one endpoint gets: indexes into the batch.
+type part struct {
+	e    *endpoint
+	idx  []int
+	lone bool // with ASKING: one by one
+}
+
+// run performs one round for some requests, then whatever follows for each of
+// its groups. The depth is bounded by MaxRedirects and the one retry.
+func (b *batch) run(idx []int) {
+	parts := b.group(idx)
+	if len(parts) == 1 {
+		b.runPart(parts[0])
+		return
+	}
+	var wg sync.WaitGroup
+	for _, p := range parts {
+		wg.Go(func() { b.runPart(p) }) // ends with the deadline of the batch; at most one per node
+	}
+	wg.Wait()
+}
+
+// group sorts requests by the endpoint that they go to.
+func (b *batch) group(idx []int) []*part {
+	var parts []*part
+	plain := map[*endpoint]*part{}
+	for _, i := range idx {
+		o := &b.ops[i]
+		e := o.at
+		if e == nil {
+			e = b.r.pick(o.slot)
+		}
+		if o.ask {
+			if n := len(parts); n == 0 || !parts[n-1].lone {
+				parts = append(parts, &part{lone: true})
+			}
+			parts[len(parts)-1].idx = append(parts[len(parts)-1].idx, i)
+			continue
+		}
+		p := plain[e]
+		if p == nil {
+			p = &part{e: e}
+			plain[e] = p
+			parts = append(parts, p)
+		}
+		p.idx = append(p.idx, i)
+	}
+	return parts
+}
+
+// runPart sends a group and follows what its replies ask for.
+func (b *batch) runPart(p *part) {
+	var follow []int
+	settle := func(i int) {
+		if b.r.again(&b.ops[i], &b.out[i]) {
+			follow = append(follow, i)
+		}
+	}
+	switch {
+	case p.lone:
+		for _, i := range p.idx {
+			b.out[i] = b.r.attempt(b.ctx, &b.ops[i], b.reqs[i].Bytes)
+			settle(i)
+		}
+	case p.e == nil:
+		for _, i := range p.idx {
+			b.out[i] = Result{Err: &Error{Err: errNoOwner, kind: kindNoOwner}}
+			settle(i)
+		}
+	default:
+		for rest := p.idx; len(rest) > 0; {
+			n := b.window(rest)
+			b.pipeline(p.e, rest[:n])
+			for _, i := range rest[:n] {
+				settle(i)
+			}
+			rest = rest[n:]
+		}
+	}
+	if follow = b.holdAll(follow); len(follow) > 0 {
+		b.run(follow)
+	}
+}
+
+// window says how many of the requests go out together.
+func (b *batch) window(idx []int) int {
+	size := 0
+	for n, i := range idx {
+		size += len(b.reqs[i].Bytes)
+		if n == batchRequests || n > 0 && size > batchBytes {
+			return n
+		}
+	}
+	return len(idx)
+}
+
+// holdAll waits once for what the requests have to wait for, and returns those
+// that may go on.
+func (b *batch) holdAll(idx []int) []int {
+	if len(idx) == 0 {
+		return nil
+	}
+	longest := idx[0]
+	for _, i := range idx {
+		if o := &b.ops[i]; o.await != nil || o.pause > b.ops[longest].pause {
+			longest = i
+			if o.await != nil {
+				break
+			}
+		}
+	}
+	if !b.r.ready(b.ctx, &b.ops[longest], &b.out[longest]) {
+		for _, i := range idx {
+			giveUp(b.ctx, &b.out[i])
+		}
+		return nil
+	}
+	now := time.Now()
+	for _, i := range idx {
+		b.ops[i].now = now
+	}
+	return idx
+}
+
+// pipeline sends requests to one endpoint in one go and collects the replies.
+func (b *batch) pipeline(e *endpoint, idx []int) {
+	cls := make([]*call, len(idx))
+	reqs := make([][]byte, len(idx))
+	size := 0
+	for n, i := range idx {
+		cls[n] = b.r.pool.calls.get()
+		reqs[n] = b.reqs[i].Bytes
+		size += len(reqs[n])
+		b.ops[i].at = nil
+	}
+	until := b.ops[idx[0]].until
+	c, err := b.sendAll(e, cls, reqs, size, until)
+	if err != nil {
+		for n, i := range idx {
+			cls[n].release()
+			b.out[i] = Result{Addr: e.addr, Err: err}
+		}
+		return
+	}
+	late := false
+	for n, i := range idx {
+		cl := cls[n]
+		if (late || !cl.wait(b.ctx, until)) && cl.abandon() {
+			late = true
+			c.lost.Add(1)
+			b.out[i] = Result{Addr: e.addr, Err: endError(b.ctx, e.addr, true)}
+			continue
+		}
+		b.out[i] = finishedCall(cl, e)
+	}
+}
+
+// sendAll gives requests to a working connection; one that broke between the
+// look and the send is replaced once.
+func (b *batch) sendAll(e *endpoint, cls []*call, reqs [][]byte, size int, until time.Time) (*Conn, error) {
+	for again := true; ; again = false {
+		if b.ctx.Err() != nil || !time.Now().Before(until) {
+			return nil, endError(b.ctx, e.addr, false)
+		}
+		c, err := e.get(b.ctx, until)
+		if err != nil {
+			return nil, err
+		}
+		err = c.sendAll(cls, reqs, size, until, time.Now())
+		if err == nil || !again || kindOf(err) != kindRetired {
+			return c, err
+		}
+	}
+}
