@@ -1,0 +1,52 @@
+package ringcache
+
+import (
+	"context"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/node"
+	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/server"
+)
+
+// handler gives a server's commands to a node; neither knows the other.
+type handler struct{ n *node.Node }
+
+func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	h.n.Exec(session{s}, cmd, args, w)
+}
+
+func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
+
+// session is a server's session as a node sees it.
+type session struct{ *server.Session }
+
+func (s session) Attachment() any     { return s.Session.Attachment }
+func (s session) SetAttachment(v any) { s.Session.Attachment = v }
+
+// front is a server as its node sees it.
+type front struct{ *server.Server }
+
+func (f front) Stats() node.FrontStats {
+	s := f.Server.Stats()
+	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
+		NetIn: s.NetIn, NetOut: s.NetOut, CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}
+}
+
+// seeds joins the fixed seeds with those of the user's Discovery.
+type seeds struct {
+	fixed []string
+	more  Discovery
+}
+
+func (s seeds) Seeds(ctx context.Context) ([]string, error) {
+	all := append([]string(nil), s.fixed...)
+	if s.more == nil {
+		return all, nil
+	}
+	found, err := s.more.Seeds(ctx)
+	if len(all) > 0 {
+		err = nil // the fixed seeds stand without the others
+	}
+	return append(all, found...), err
+}

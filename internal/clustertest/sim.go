@@ -1,0 +1,218 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/node"
+	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/server"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Sim is a cluster on a MemNet with Rumours. Use it inside synctest.Test.
+type Sim struct {
+	tb      testing.TB
+	Net     *MemNet
+	Rumours *Rumours
+	Nodes   []*SimNode // in the order of Add; dead ones stay
+}
+
+// SimNode is one node of a Sim.
+type SimNode struct {
+	Name string
+	Addr string
+	Node *node.Node
+	srv  *server.Server
+	dead bool
+}
+
+// NewSim makes an empty cluster; it is closed when the test ends.
+func NewSim(tb testing.TB) *Sim {
+	s := &Sim{tb: tb, Net: NewMemNet(), Rumours: NewRumours()}
+	return s
+}
+
+// handler gives a server's commands to a node.
+type handler struct{ n *node.Node }
+
+func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	h.n.Exec(session{s}, cmd, args, w)
+}
+
+func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
+
+type session struct{ *server.Session }
+
+func (s session) Attachment() any     { return s.Session.Attachment }
+func (s session) SetAttachment(v any) { s.Session.Attachment = v }
+
+// fixed is a Discovery of fixed addresses.
+type fixed []string
+
+func (f fixed) Seeds(context.Context) ([]string, error) { return f, nil }
+
+// Open makes a node that listens but has not joined: name becomes its ID and
+// its address. change may alter its options.
+func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *SimNode {
+	s.tb.Helper()
+	var id topology.NodeID
+	copy(id[:], name)
+	sn := &SimNode{Name: name, Addr: net.JoinHostPort(name, "7001")}
+	o := node.Options{ID: id, Cluster: "test", Host: name, Port: 7001, Weight: 1, JoinTimeout: 2 * time.Second,
+		Discovery: fixed(seeds), StartMembership: s.Rumours.Start, Dialer: s.Net.Dialer(name), Now: time.Now,
+		Engine: engine.Options{MaxBytes: 64 << 20, NoBackground: true}, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if sn.Node, err = node.Open(o); err != nil {
+		s.tb.Fatal(err)
+	}
+	sn.srv, err = server.New(server.Options{Listener: s.Net.Listen(name, sn.Addr), Handler: handler{sn.Node}, Logger: o.Logger})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if err := sn.srv.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.Nodes = append(s.Nodes, sn)
+	return sn
+}
+
+// Add opens a node and starts it; the seeds are names of nodes.
+func (s *Sim) Add(name string, seeds ...string) *SimNode {
+	s.tb.Helper()
+	for i := range seeds {
+		seeds[i] = net.JoinHostPort(seeds[i], "7001")
+	}
+	sn := s.Open(name, nil, seeds...)
+	if err := sn.Node.Start(context.Background()); err != nil {
+		s.tb.Fatal(err)
+	}
+	return sn
+}
+
+// ID is the ID of a node by name.
+func (s *Sim) ID(name string) (id topology.NodeID) {
+	copy(id[:], name)
+	return id
+}
+
+// Get finds a node by name.
+func (s *Sim) Get(name string) *SimNode {
+	i := slices.IndexFunc(s.Nodes, func(n *SimNode) bool { return n.Name == name })
+	return s.Nodes[i]
+}
+
+// Kill ends a node without a word; nobody is told.
+func (s *Sim) Kill(name string) {
+	n := s.Get(name)
+	n.dead = true
+	s.Net.Kill(name)
+	s.close(n)
+}
+
+func (s *Sim) close(n *SimNode) {
+	// A closed server or node has nothing to tell a test that ends it.
+	_ = n.srv.Close()
+	_ = n.Node.Close()
+}
+
+// Close ends every node.
+func (s *Sim) Close() {
+	for _, n := range s.Nodes {
+		if !n.dead {
+			n.dead = true
+			s.close(n)
+		}
+	}
+}
+
+// Servers lists who serves a slot.
+func (s *Sim) Servers(slot uint16) (names []string) {
+	for _, n := range s.Nodes {
+		if !n.dead && n.Node.Serving(slot) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// Settled waits until every live node has one and the same View and every
+// given slot is served by its owner alone; it fails after a virtual minute.
+func (s *Sim) Settled(slots ...uint16) {
+	s.tb.Helper()
+	why := ""
+	for range 6000 {
+		if why = s.unsettled(slots); why == "" {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	s.tb.Fatal("the cluster does not settle: " + why)
+}
+
+func (s *Sim) unsettled(slots []uint16) string {
+	var view *topology.View
+	for _, n := range s.Nodes {
+		if n.dead {
+			continue
+		}
+		v := n.Node.View()
+		if view != nil && v.Hash() != view.Hash() {
+			return fmt.Sprintf("views %016x and %016x", v.Hash(), view.Hash())
+		}
+		view = v
+	}
+	for _, slot := range slots {
+		owner := view.OwnerMember(slot)
+		if by := s.Servers(slot); owner == nil || len(by) != 1 || by[0] != owner.Host {
+			return fmt.Sprintf("slot %d is served by %v", slot, by)
+		}
+	}
+	return ""
+}
+
+// Do sends one command to a node in the name of a client and returns the reply
+// as it comes, redirects included.
+func (s *Sim) Do(at string, args ...string) resp.Value {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c, err := link.Dial(ctx, net.JoinHostPort(at, "7001"), link.Options{Dialer: s.Net.Dialer("client")})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer c.Close()
+	v, err := c.Do(ctx, resp.AppendCommandStrings(nil, args...))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return v
+}
+
+// Follow is Do that follows redirects, at most so many; it returns the path.
+func (s *Sim) Follow(most int, at string, args ...string) (resp.Value, []string) {
+	s.tb.Helper()
+	path := []string{at}
+	for range most + 1 {
+		v := s.Do(at, args...)
+		if v.Kind != resp.Error || !strings.HasPrefix(v.Text(), "MOVED ") {
+			return v, path
+		}
+		at = strings.TrimSuffix(v.Text()[strings.LastIndexByte(v.Text(), ' ')+1:], ":7001")
+		path = append(path, at)
+	}
+	s.tb.Fatalf("redirects do not end: %v", path)
+	return resp.Value{}, nil
+}

@@ -1,0 +1,241 @@
+package handoff
+
+import (
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Slots are the serving bits and contents of the node's slots. The engine
+// implements it; each call takes the slot's shard lock, so that a request that
+// holds the lock has finished before a bit is cleared.
+type Slots interface {
+	Serving(slot uint16) bool
+	SetServing(slot uint16, on bool)
+	DropSlot(slot uint16) int
+}
+
+// Ask is one question to a member: will you give these slots up for me? No
+// ranges at all is a reminder instead: "I still serve slots that are yours,
+// ask me for them"; nobody waits for its answer.
+type Ask struct {
+	ID      uint64 // unique within the Barrier; an answer to an older one is void
+	To      topology.NodeID
+	Targets *Targets
+	Ranges  []Range
+	// Last says that nobody else is left to convince: a member that serves the
+	// slots gives them up now. Before, it only says that it is ready and goes
+	// on serving, so that a slot is without a server for one round trip and not
+	// until the slowest member has answered.
+	Last bool
+}
+
+// Verdict is a member's answer to an Ask.
+type Verdict struct {
+	Agreed bool    // the member serves none of the slots any more
+	Ready  bool    // it would agree to a Last Ask
+	Why    string  // why it does neither
+	Served []Range // slots that the member served until this moment
+	Asks   []Ask   // what the member itself has to send in consequence
+}
+
+// Barrier is one node's side of the RELEASE protocol, as a pure state machine:
+// events in, Asks out, serving bits set and cleared through Slots.
+//
+// Invariant: a bit goes on only in open, and open runs only when every other
+// member of the current Targets has agreed to an Ask that was issued after
+// these Targets were adopted.
+type Barrier struct {
+	self    topology.NodeID
+	slots   Slots
+	cur     *Targets
+	lastAsk uint64
+	pending map[topology.NodeID]pendingAsk
+	gained  Set // owned by cur, bit still off
+	lost    Set // bit still on, owned by another member of cur
+	// strangers are members that came (back) into cur without having agreed
+	// since to the slots that this node serves: they may serve them as well,
+	// from the time when neither side knew of the other.
+	strangers map[topology.NodeID]struct{}
+	retired   bool
+}
+
+type pendingAsk struct {
+	Ask
+	opens bool // the gained slots wait for it
+	whole bool // it covers every owned slot, not only the gained ones
+	ready bool
+	// agreed stays until every other member has agreed too. It may be old by
+	// then: see Renew.
+	agreed bool
+}
+
+// NewBarrier returns the barrier of a node that serves nothing yet.
+func NewBarrier(self topology.NodeID, slots Slots) *Barrier {
+	return &Barrier{
+		self: self, slots: slots,
+		pending:   map[topology.NodeID]pendingAsk{},
+		strangers: map[topology.NodeID]struct{}{},
+	}
+}
+
+// Adopt takes new targets. Every Ask of earlier targets is void from here on.
+// Without anybody to ask, the gained slots are served at once.
+func (b *Barrier) Adopt(t *Targets) []Ask {
+	if b.retired || b.cur != nil && b.cur.Hash == t.Hash {
+		return nil
+	}
+	b.meet(t)
+	b.cur = t
+	clear(b.pending)
+	b.gained, b.lost = Set{}, Set{}
+	owned := t.owned(t.index(b.self))
+	for s := range t.Owner {
+		slot := uint16(s)
+		on := b.slots.Serving(slot)
+		switch {
+		case owned.Has(slot) && !on:
+			b.gained.Add(slot)
+		case on && !owned.Has(slot) && t.Owner[s] != NoOwner:
+			b.lost.Add(slot)
+		}
+	}
+	var asks []Ask
+	for _, m := range t.Members {
+		if m.ID == b.self {
+			continue
+		}
+		_, whole := b.strangers[m.ID]
+		want := &b.gained
+		if whole {
+			want = &owned
+		}
+		if want.Len() > 0 {
+			asks = append(asks, b.ask(m.ID, want, whole))
+		}
+	}
+	b.openIfAgreed()
+	return asks
+}
+
+// meet notes the members of t that the current targets lack.
+func (b *Barrier) meet(t *Targets) {
+	for _, m := range t.Members {
+		known := false
+		if b.cur != nil {
+			i := b.cur.index(m.ID)
+			known = i >= 0 && b.cur.Members[i].Boot == m.Boot
+		}
+		if !known && m.ID != b.self {
+			b.strangers[m.ID] = struct{}{}
+		}
+	}
+	for id := range b.strangers {
+		if t.index(id) < 0 {
+			delete(b.strangers, id)
+		}
+	}
+}
+
+func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
+	b.lastAsk++
+	opens := b.gained.Len() > 0
+	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens}
+	b.pending[to] = pendingAsk{Ask: a, opens: opens, whole: whole}
+	return a
+}
+
+func (b *Barrier) isPending(a Ask) bool { return b.pending[a.To].ID == a.ID && a.ID != 0 }
+
+// Current returns the form in which an Ask has to be sent now; false if it is
+// void or done.
+func (b *Barrier) Current(a Ask) (Ask, bool) {
+	if !b.isPending(a) {
+		return a, false
+	}
+	a.Last = true
+	if b.pending[a.To].opens {
+		for _, p := range b.pending {
+			a.Last = a.Last && (p.ready || p.agreed || !p.opens)
+		}
+	}
+	return a, true
+}
+
+// Renew takes an agreement back that has grown old while others are still
+// asked, and returns the Ask to repeat; false if it is not needed any more. The
+// member may have taken this node for dead since and be back: its promise does
+// not outlast that. So an agreement must never be older, when slots are opened,
+// than the time that membership holds a death back.
+func (b *Barrier) Renew(a Ask) (Ask, bool) {
+	if !b.isPending(a) || !b.pending[a.To].agreed {
+		return a, false
+	}
+	p := b.pending[a.To]
+	p.agreed, p.ready = false, false
+	b.pending[a.To] = p
+	return b.Current(a)
+}
+
+// Answered notes that a member did not agree yet: it is ready, or not even that.
+func (b *Barrier) Answered(a Ask, ready bool) {
+	if p := b.pending[a.To]; b.isPending(a) && !p.agreed {
+		p.ready = ready
+		b.pending[a.To] = p
+	}
+}
+
+// Agreed takes a member's agreement to an Ask and reports whether slots were
+// opened by it. served lists slots that the member served until it agreed: what
+// this node holds of them from before is dropped, because the other side may
+// have taken newer writes.
+func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
+	if !b.isPending(a) {
+		return false
+	}
+	p := b.pending[a.To]
+	if p.agreed {
+		return false
+	}
+	if p.agreed = true; p.opens {
+		b.pending[a.To] = p
+	} else {
+		delete(b.pending, a.To)
+	}
+	if p.whole {
+		delete(b.strangers, a.To)
+	}
+	for _, r := range served {
+		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
+			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self {
+				b.slots.DropSlot(uint16(s))
+			}
+		}
+	}
+	return b.openIfAgreed()
+}
+
+// openIfAgreed sets the serving bits of the gained slots if nobody is left to
+// agree. It is the only place that sets a bit.
+func (b *Barrier) openIfAgreed() bool {
+	if b.gained.Len() == 0 {
+		return false
+	}
+	for _, p := range b.pending {
+		if p.opens && !p.agreed {
+			return false
+		}
+	}
+	for id, p := range b.pending {
+		if p.opens {
+			delete(b.pending, id)
+		}
+	}
+	b.gained.Each(func(slot uint16) { b.slots.SetServing(slot, true) })
+	b.gained = Set{}
+	return true
+}
+
+// Lost is the number of slots that this node still serves for another owner.
+func (b *Barrier) Lost() int { return b.lost.Len() }
+
+// Gained is the number of slots that wait for agreement.
+func (b *Barrier) Gained() int { return b.gained.Len() }

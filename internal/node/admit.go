@@ -1,0 +1,147 @@
+package node
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/exec"
+	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/ring"
+)
+
+// Session is what the node needs of an accepted connection.
+type Session interface {
+	ID() uint64
+	// Attachment is a place for the node's own state of the session.
+	Attachment() any
+	SetAttachment(any)
+	// SetPeer marks the session as that of a proven peer.
+	SetPeer(bool)
+	// CloseAfterReply ends the session once its replies are flushed.
+	CloseAfterReply()
+}
+
+const errCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
+
+// Exec executes one command and appends exactly one reply to w. cmd is the
+// subcommand for a container that has one of that name; the arity was checked.
+// args are borrowed for the call. It may block, up to about a second, while a slot
+// changes its owner.
+func (n *Node) Exec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	start := len(w.Buf)
+	n.counts.command(s.ID(), cmd.ID)
+	n.dispatch(s, cmd, args, w)
+	if len(w.Buf) > start && w.Buf[start] == '-' {
+		n.counts.failure(cmd.ID, w.Buf[start:])
+	}
+}
+
+// Closed tells the node that a session ended.
+func (n *Node) Closed(s Session) { s.SetAttachment(nil) }
+
+func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	group := cmd
+	if cmd.Parent != nil {
+		group = cmd.Parent
+	}
+	switch group.ID {
+	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward:
+		n.peerCommand(s, cmd, args, w)
+	case command.Cluster:
+		n.cluster(cmd, args, w)
+	case command.Info:
+		n.info(args, w)
+	case command.Config:
+		n.config(cmd, args, w)
+	case command.Role:
+		role(w)
+	case command.Shutdown:
+		n.shutdownCommand(args, w)
+	default:
+		n.execute(n.ctx, cmd, args, w)
+	}
+}
+
+// execute runs a command on the data: on its slot, or over the whole node.
+func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	var room [32]int
+	keys := cmd.AppendKeys(room[:0], args)
+	if len(keys) == 0 {
+		n.keyless(cmd, args, w)
+		return
+	}
+	slot := ring.Slot(args[keys[0]])
+	for _, k := range keys[1:] {
+		if ring.Slot(args[k]) != slot {
+			w.Error(errCrossSlot)
+			return
+		}
+	}
+	if !n.onSlot(cmd, args, slot, w) {
+		n.elsewhere(ctx, cmd, args, slot, w)
+	}
+}
+
+// keyless runs a command that has no keys.
+func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
+	c := n.calls.Get().(*exec.Call)
+	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng}
+	done := exec.Keyless(c)
+	*c = exec.Call{}
+	n.calls.Put(c)
+	if !done {
+		w.Error("ERR command '" + cmd.Name + "' is not served by a node")
+	}
+}
+
+// onSlot executes the command if this node serves the slot. The serving bit,
+// read under the shard lock, alone decides.
+func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) bool {
+	tx, err := n.eng.Lock(slot)
+	if err != nil {
+		return false
+	}
+	c := n.calls.Get().(*exec.Call)
+	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng}
+	exec.Keyed(c)
+	tx.Unlock()
+	*c = exec.Call{}
+	n.calls.Put(c)
+	return true
+}
+
+// elsewhere answers a request for a slot whose serving bit is off: MOVED if
+// another node is its owner. If this node is the owner and waits to take over,
+// the request goes once to whoever served the slot before, or waits for the
+// bit; MOVED back is never answered, so that redirects cannot loop.
+func (n *Node) elsewhere(ctx context.Context, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) {
+	ctx, cancel := context.WithTimeout(ctx, serveWait)
+	defer cancel()
+	var asked uint64 // hash of the View whose former owners were asked
+	for {
+		changed := n.barrier.Changed() // before the look, so that no change is missed
+		if n.onSlot(cmd, args, slot, w) {
+			return
+		}
+		p := n.pub.Load()
+		owner := p.view.Owner(slot)
+		if owner >= 0 && !p.isSelf(owner) {
+			w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
+			return
+		}
+		if owner >= 0 && asked != p.view.Hash() {
+			asked = p.view.Hash()
+			if n.forward(ctx, p, cmd, args, slot, w) {
+				return
+			}
+			continue // the bit may have been set meanwhile
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			w.Error("TRYAGAIN slot " + strconv.Itoa(int(slot)) + " is changing its owner; repeat the command")
+			return
+		}
+	}
+}

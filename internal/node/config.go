@@ -1,0 +1,213 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/exec"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// settings are the parameters that CONFIG SET may change and the node keeps.
+type settings struct {
+	mu         sync.Mutex
+	password   string
+	maxClients int
+
+	peak atomic.Int64 // greatest number of bytes seen, for INFO
+}
+
+func (s *settings) clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.maxClients
+}
+
+// notePeak keeps the greatest number of bytes.
+func (s *settings) notePeak(v int64) {
+	for old := s.peak.Load(); v > old && !s.peak.CompareAndSwap(old, v); old = s.peak.Load() {
+	}
+}
+
+// fixedParams are parameters that clients and tools ask for and that do not
+// change here, with the values of a Redis that behaves the same.
+var fixedParams = map[string]string{
+	"activedefrag": "no", "appendfsync": "everysec", "appendonly": "no", "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 0 0 0",
+	"cluster-allow-reads-when-down": "yes", "cluster-enabled": "yes", "cluster-node-timeout": "15000",
+	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "databases": "1", "dbfilename": "", "dir": "",
+	"hz": "10", "io-threads": "1", "latency-monitor-threshold": "0", "lazyfree-lazy-eviction": "no", "lazyfree-lazy-expire": "no",
+	"loglevel": "notice", "maxmemory-samples": "5", "notify-keyspace-events": "", "protected-mode": "no", "proto-max-bulk-len": "536870912",
+	"replica-read-only": "yes", "save": "", "slowlog-log-slower-than": "-1", "slowlog-max-len": "0", "tcp-backlog": "511",
+	"tcp-keepalive": "300", "timeout": "0", "tracking-table-max-keys": "1000000",
+}
+
+// variable is a parameter that CONFIG SET changes.
+type variable struct {
+	get func(n *Node) string
+	// check parses a value; the function that it returns applies it.
+	check func(n *Node, value string) (apply func() error, err error)
+}
+
+var variableParams = map[string]variable{
+	"maxmemory": {
+		get: func(n *Node) string { return strconv.FormatInt(n.eng.Stats().MaxBytes, 10) },
+		check: func(n *Node, v string) (func() error, error) {
+			bytes, err := parseMemory(v)
+			return func() error { return n.eng.SetMaxBytes(bytes) }, err
+		},
+	},
+	"maxmemory-policy": {
+		get: func(n *Node) string { return policyName(n.eng.Policy()) },
+		check: func(n *Node, v string) (func() error, error) {
+			name, err := policyOf(v)
+			return func() error { return n.eng.SetPolicy(name) }, err
+		},
+	},
+	"requirepass": {
+		get: func(n *Node) string {
+			n.settings.mu.Lock()
+			defer n.settings.mu.Unlock()
+			return n.settings.password
+		},
+		check: func(n *Node, v string) (func() error, error) {
+			return func() error { n.setPassword(v); return nil }, nil
+		},
+	},
+	"maxclients": {
+		get: func(n *Node) string { return strconv.Itoa(n.settings.clients()) },
+		check: func(n *Node, v string) (func() error, error) {
+			count, err := strconv.Atoi(v)
+			if err != nil || count < 1 {
+				return nil, errors.New("argument must be a positive number")
+			}
+			return func() error { n.setMaxClients(count); return nil }, nil
+		},
+	},
+}
+
+func (n *Node) setPassword(v string) {
+	n.settings.mu.Lock()
+	n.settings.password = v
+	n.settings.mu.Unlock()
+	if n.front != nil {
+		n.front.SetPassword(v)
+	}
+}
+
+func (n *Node) setMaxClients(count int) {
+	n.settings.mu.Lock()
+	n.settings.maxClients = count
+	n.settings.mu.Unlock()
+	if n.front != nil {
+		n.front.SetMaxClients(count)
+	}
+}
+
+var configHelp = []string{
+	"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
+	"SET <directive> <value>", "    Set the configuration <directive> to <value>.",
+	"RESETSTAT", "    Reset statistics reported by the INFO command.",
+	"HELP", "    Print this help.",
+}
+
+// config answers CONFIG.
+func (n *Node) config(cmd *command.Command, args [][]byte, w *resp.Writer) {
+	sub := subcommand(cmd, args, w)
+	if sub == nil {
+		return
+	}
+	switch sub.ID {
+	case command.ConfigGet:
+		n.configGet(args[2:], w)
+	case command.ConfigSet:
+		n.configSet(args[2:], w)
+	case command.ConfigResetStat:
+		n.eng.ResetStats()
+		n.counts.reset()
+		if n.front != nil {
+			n.front.ResetStats()
+		}
+		w.Simple("OK")
+	case command.ConfigHelp:
+		help(w, configHelp)
+	default:
+		exec.UnknownSubcommand(w, sub.Parent, args[1])
+	}
+}
+
+// configGet answers every parameter that matches one of the patterns, each once.
+func (n *Node) configGet(patterns [][]byte, w *resp.Writer) {
+	found := map[string]string{}
+	for _, raw := range patterns {
+		pattern := strings.ToLower(string(raw))
+		match := func(name string) bool {
+			ok, err := path.Match(pattern, name)
+			return ok && err == nil
+		}
+		for name, value := range fixedParams {
+			if match(name) {
+				found[name] = value
+			}
+		}
+		for name, v := range variableParams {
+			if match(name) {
+				found[name] = v.get(n)
+			}
+		}
+	}
+	w.Map(len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		w.BulkString(name)
+		w.BulkString(found[name])
+	}
+}
+
+// configSet sets all the given parameters or, if one is wrong, none.
+func (n *Node) configSet(args [][]byte, w *resp.Writer) {
+	if len(args)%2 != 0 {
+		exec.WrongArity(w, "config|set")
+		return
+	}
+	var apply []func() error
+	for i := 0; i < len(args); i += 2 {
+		name, value := strings.ToLower(string(args[i])), string(args[i+1])
+		if fixed, ok := fixedParams[name]; ok {
+			if value != fixed {
+				w.Error(setFailed(name, "can't set immutable config"))
+				return
+			}
+			continue
+		}
+		v, ok := variableParams[name]
+		if !ok {
+			w.Error(fmt.Sprintf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", args[i]))
+			return
+		}
+		fn, err := v.check(n, value)
+		if err != nil {
+			w.Error(setFailed(name, err.Error()))
+			return
+		}
+		apply = append(apply, fn)
+	}
+	for _, fn := range apply {
+		if err := fn(); err != nil {
+			w.Error("ERR CONFIG SET failed - " + err.Error())
+			return
+		}
+	}
+	w.Simple("OK")
+}
+
+func setFailed(name, why string) string {
+	return "ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why
+}

@@ -1,0 +1,85 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// role answers ROLE: an owner without replicas.
+func role(w *resp.Writer) {
+	w.Array(3)
+	w.BulkString("master")
+	w.Int(0)
+	w.Array(0)
+}
+
+// shutdownCommand answers SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. There is
+// nothing to save; the reply is sent before the node ends.
+func (n *Node) shutdownCommand(args [][]byte, w *resp.Writer) {
+	for _, a := range args[1:] {
+		switch strings.ToLower(string(a)) {
+		case "nosave", "save", "now", "force":
+		case "abort":
+			w.Error("ERR No shutdown in progress.")
+			return
+		default:
+			w.Error("ERR syntax error")
+			return
+		}
+	}
+	if n.o.OnShutdown == nil {
+		w.Error("ERR this node belongs to another program, which has to end it")
+		return
+	}
+	n.log.Info("shutdown requested by a client")
+	w.Simple("OK")
+	n.shutdown("SHUTDOWN")
+}
+
+// redisPolicies are Redis's names of policies that exist here too.
+var redisPolicies = map[string]string{"lru": "allkeys-lru", "lfu": "allkeys-lfu", "random": "allkeys-random"}
+
+// policyName is the name of an eviction policy as Redis's tools know it.
+func policyName(name string) string {
+	if r, ok := redisPolicies[name]; ok {
+		return r
+	}
+	return name
+}
+
+// policyOf finds the policy that is meant, by its own name or Redis's.
+func policyOf(v string) (string, error) {
+	v = strings.ToLower(v)
+	for own, redis := range redisPolicies {
+		if v == redis {
+			v = own
+		}
+	}
+	if !slices.Contains(engine.Policies(), v) {
+		names := slices.Clone(engine.Policies())
+		for i := range names {
+			names[i] = policyName(names[i])
+		}
+		return "", errors.New("argument(s) must be one of the following: " + strings.Join(names, ", "))
+	}
+	return v, nil
+}
+
+// parseMemory reads a size as Redis writes it: a number with an optional unit
+// (b, k, kb, m, mb, g, gb; k is 1000, kb is 1024).
+func parseMemory(s string) (int64, error) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
+	units := map[string]int64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000 * 1000, "mb": 1 << 20, "g": 1000 * 1000 * 1000, "gb": 1 << 30}
+	unit, ok := units[s[len(digits):]]
+	v, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || v < 0 || v > 1<<62/unit {
+		return 0, errors.New("argument must be a memory value")
+	}
+	return v * unit, nil
+}

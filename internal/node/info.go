@@ -1,0 +1,260 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// section is one part of INFO. Those that are not usual appear only when asked
+// for by name, "all" or "everything".
+type section struct {
+	name  string
+	usual bool
+	write func(n *Node, t *infoText)
+}
+
+var infoSections = []section{
+	{"Server", true, infoServer},
+	{"Clients", true, infoClients},
+	{"Memory", true, infoMemory},
+	{"Persistence", true, infoPersistence},
+	{"Stats", true, infoStats},
+	{"Replication", true, infoReplication},
+	{"CPU", true, infoCPU},
+	{"Modules", true, func(*Node, *infoText) {}},
+	{"Commandstats", false, infoCommands},
+	{"Errorstats", true, infoErrors},
+	{"Cluster", true, infoCluster},
+	{"Keyspace", true, infoKeyspace},
+}
+
+type infoText struct{ strings.Builder }
+
+func (t *infoText) add(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
+
+// info answers INFO [section ...].
+func (n *Node) info(args [][]byte, w *resp.Writer) {
+	want := map[string]bool{}
+	for _, a := range args[1:] {
+		want[strings.ToLower(string(a))] = true
+	}
+	every := want["all"] || want["everything"]
+	usual := every || len(want) == 0 || want["default"]
+	var t infoText
+	for _, s := range infoSections {
+		if !want[strings.ToLower(s.name)] && !every && !(usual && s.usual) {
+			continue
+		}
+		if t.Len() > 0 {
+			t.WriteString("\r\n")
+		}
+		t.WriteString("# " + s.name + "\r\n")
+		s.write(n, &t)
+	}
+	w.Verbatim("txt", t.String())
+}
+
+func infoServer(n *Node, t *infoText) {
+	up := (n.clock.millis() - n.started.UnixMilli()) / 1000
+	t.add("redis_version", n.o.Version)
+	t.add("redis_git_sha1", "00000000")
+	t.add("redis_git_dirty", 0)
+	t.add("redis_build_id", "ringcache")
+	t.add("server_name", "ringcache")
+	t.add("redis_mode", "cluster")
+	t.add("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.add("arch_bits", 64)
+	t.add("monotonic_clock", "go")
+	t.add("multiplexing_api", "go")
+	t.add("gcc_version", runtime.Version())
+	t.add("process_id", os.Getpid())
+	t.add("process_supervised", "no")
+	t.add("run_id", n.id.String())
+	t.add("tcp_port", n.o.Port)
+	t.add("server_time_usec", n.clock.millis()*1000)
+	t.add("uptime_in_seconds", up)
+	t.add("uptime_in_days", up/86400)
+	t.add("hz", 10)
+	t.add("configured_hz", 10)
+	t.add("lru_clock", n.clock.millis()/1000&(1<<24-1))
+	t.add("executable", "ringcache")
+	t.add("config_file", "")
+	t.add("io_threads_active", 0)
+}
+
+func (n *Node) frontStats() (s FrontStats) {
+	if n.front != nil {
+		return n.front.Stats()
+	}
+	return s
+}
+
+func infoClients(n *Node, t *infoText) {
+	f := n.frontStats()
+	t.add("connected_clients", f.Connected)
+	t.add("cluster_connections", f.Peers)
+	t.add("maxclients", n.settings.clients())
+	t.add("client_recent_max_input_buffer", 0)
+	t.add("client_recent_max_output_buffer", 0)
+	t.add("blocked_clients", 0)
+	t.add("tracking_clients", 0)
+	t.add("clients_in_timeout_table", 0)
+}
+
+func infoMemory(n *Node, t *infoText) {
+	st := n.eng.Stats()
+	rss, system := residentBytes(), systemBytes()
+	n.settings.notePeak(st.Bytes)
+	peak := n.settings.peak.Load()
+	both := func(name string, v int64) {
+		t.add(name, v)
+		t.add(name+"_human", human(v))
+	}
+	both("used_memory", st.Bytes)
+	both("used_memory_rss", rss)
+	both("used_memory_peak", peak)
+	t.add("used_memory_overhead", 0)
+	t.add("used_memory_startup", 0)
+	t.add("used_memory_dataset", st.Bytes)
+	t.add("used_memory_dataset_perc", "100.00%")
+	both("total_system_memory", system)
+	both("used_memory_lua", 0)
+	t.add("used_memory_scripts", 0)
+	both("maxmemory", st.MaxBytes)
+	t.add("maxmemory_policy", policyName(n.eng.Policy()))
+	ratio := 1.0
+	if st.Bytes > 0 {
+		ratio = float64(rss) / float64(st.Bytes)
+	}
+	t.add("mem_fragmentation_ratio", fmt.Sprintf("%.2f", ratio))
+	t.add("mem_fragmentation_bytes", max(rss-st.Bytes, 0))
+	t.add("mem_not_counted_for_evict", 0)
+	t.add("mem_clients_normal", 0)
+	t.add("mem_cluster_links", 0)
+	t.add("mem_allocator", "go")
+	t.add("active_defrag_running", 0)
+	t.add("lazyfree_pending_objects", 0)
+	t.add("lazyfreed_objects", 0)
+}
+
+// human writes bytes as Redis does: "1.50M".
+func human(n int64) string {
+	f := float64(n)
+	for _, unit := range []string{"B", "K", "M", "G", "T"} {
+		if f < 1024 || unit == "T" {
+			if unit == "B" {
+				return fmt.Sprintf("%dB", n)
+			}
+			return fmt.Sprintf("%.2f%s", f, unit)
+		}
+		f /= 1024
+	}
+	return ""
+}
+
+func infoPersistence(_ *Node, t *infoText) {
+	for _, name := range []string{"loading", "async_loading", "rdb_changes_since_last_save", "rdb_bgsave_in_progress", "rdb_last_save_time"} {
+		t.add(name, 0)
+	}
+	t.add("rdb_last_bgsave_status", "ok")
+	t.add("rdb_last_bgsave_time_sec", -1)
+	t.add("rdb_current_bgsave_time_sec", -1)
+	for _, name := range []string{"aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"} {
+		t.add(name, 0)
+	}
+	t.add("aof_last_rewrite_time_sec", -1)
+	t.add("aof_current_rewrite_time_sec", -1)
+	t.add("aof_last_bgrewrite_status", "ok")
+	t.add("aof_last_write_status", "ok")
+	t.add("module_fork_in_progress", 0)
+}
+
+func infoStats(n *Node, t *infoText) {
+	f, st := n.frontStats(), n.eng.Stats()
+	t.add("total_connections_received", f.Total)
+	t.add("total_commands_processed", n.totalCommands())
+	t.add("instantaneous_ops_per_sec", int64(f.CommandsPerSec))
+	t.add("total_net_input_bytes", f.NetIn)
+	t.add("total_net_output_bytes", f.NetOut)
+	t.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", f.NetInPerSec/1024))
+	t.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", f.NetOutPerSec/1024))
+	t.add("rejected_connections", f.Rejected)
+	for _, name := range []string{"sync_full", "sync_partial_ok", "sync_partial_err"} {
+		t.add(name, 0)
+	}
+	t.add("expired_keys", st.Expired)
+	t.add("expired_stale_perc", "0.00")
+	t.add("evicted_keys", st.Evicted)
+	t.add("evicted_clients", 0)
+	t.add("keyspace_hits", st.Hits)
+	t.add("keyspace_misses", st.Misses)
+	for _, name := range []string{"pubsub_channels", "pubsub_patterns", "latest_fork_usec", "total_forks", "migrate_cached_sockets",
+		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "tracking_total_keys",
+		"tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"} {
+		t.add(name, 0)
+	}
+	t.add("total_error_replies", n.counts.errors.Load())
+	t.add("total_reads_processed", 0)
+	t.add("total_writes_processed", 0)
+}
+
+func infoReplication(n *Node, t *infoText) {
+	t.add("role", "master")
+	t.add("connected_slaves", 0)
+	t.add("master_failover_state", "no-failover")
+	t.add("master_replid", n.id.String())
+	t.add("master_replid2", strings.Repeat("0", 40))
+	t.add("master_repl_offset", 0)
+	t.add("second_repl_offset", -1)
+	t.add("repl_backlog_active", 0)
+	t.add("repl_backlog_size", 1<<20)
+	t.add("repl_backlog_first_byte_offset", 0)
+	t.add("repl_backlog_histlen", 0)
+}
+
+func infoCPU(_ *Node, t *infoText) {
+	user, system := cpuSeconds()
+	t.add("used_cpu_sys", fmt.Sprintf("%.6f", system))
+	t.add("used_cpu_user", fmt.Sprintf("%.6f", user))
+	t.add("used_cpu_sys_children", "0.000000")
+	t.add("used_cpu_user_children", "0.000000")
+}
+
+func infoCommands(n *Node, t *infoText) {
+	line := func(c *command.Command) {
+		if calls := n.counts.of(c.ID); calls > 0 && !c.Flags.Has(command.Internal) {
+			t.add("cmdstat_"+c.FullName(), fmt.Sprintf("calls=%d,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=%d",
+				calls, n.counts.failed[c.ID].Load()))
+		}
+	}
+	for _, c := range command.All() {
+		line(c)
+		for _, s := range c.Subs {
+			line(s)
+		}
+	}
+}
+
+func infoErrors(n *Node, t *infoText) {
+	codes := n.counts.errorCodes()
+	for _, code := range slices.Sorted(maps.Keys(codes)) {
+		t.add("errorstat_"+code, fmt.Sprintf("count=%d", codes[code]))
+	}
+}
+
+func infoCluster(n *Node, t *infoText) {
+	t.add("cluster_enabled", 1)
+}
+
+func infoKeyspace(n *Node, t *infoText) {
+	if st := n.eng.Stats(); st.ServedKeys > 0 {
+		t.add("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", st.ServedKeys, st.Volatile))
+	}
+}

@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/exec"
+	"github.com/ringcache/ringcache/internal/handoff"
+	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Node is one node. Open makes it, Start brings it into its cluster, Close ends
+// it.
+type Node struct {
+	o       Options
+	id      topology.NodeID
+	boot    uint64
+	log     *slog.Logger
+	clock   *clock
+	eng     *engine.Engine
+	place   ring.Placement
+	barrier *handoff.Runner
+	auth    *link.PeerAuth
+	peers   *link.Peers
+	router  *link.Router // nil for a node without a listener
+	seeds   *seedList
+	mem     atomic.Pointer[Members] // nil for a node that is alone; set once by Start
+	front   Front                   // nil without a server
+	started time.Time
+
+	ctx    context.Context // ends at Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // viewLoop, tickLoop, contacts, OnShutdown
+
+	pub        atomic.Pointer[published]
+	latest     atomic.Pointer[membership.Snapshot]
+	news       chan struct{} // capacity 1: there is a newer snapshot than viewLoop has seen
+	superseded atomic.Bool
+	draining   atomic.Bool
+	stopping   sync.Once // OnShutdown
+	closing    sync.Once
+	closeErr   error
+
+	viewMu sync.Mutex // one View at a time is built and adopted
+	selfMu sync.Mutex // guards self
+	self   topology.Member
+
+	calls    sync.Pool // of *exec.Call
+	contact  contacts
+	settings settings
+	counts   counters
+}
+
+// Open makes a node that serves nothing yet: it answers peers, and clients
+// about the cluster, so that a server may be put in front of it before Start.
+func Open(o Options) (*Node, error) {
+	o.Params = o.Params.WithDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{o: o, clock: newClock(o.Now), news: make(chan struct{}, 1), place: o.Placement}
+	n.started = n.clock.time()
+	n.boot = newBoot(n.started)
+	var err error
+	if n.id, err = identify(&n.o); err != nil {
+		return nil, err
+	}
+	n.log = o.Logger.With("node", n.id.String()[:8])
+	if n.place == nil {
+		if n.place, err = n.o.Params.NewPlacement(); err != nil {
+			return nil, err
+		}
+	}
+	n.o.Engine.Now = n.clock.millis
+	if n.eng, err = engine.New(n.o.Engine); err != nil {
+		return nil, err
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.seeds = &seedList{base: o.Discovery}
+	n.calls.New = func() any { return new(exec.Call) }
+	n.self = topology.Member{ID: n.id, Boot: n.boot, Sequence: 1, State: topology.Joining,
+		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
+	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
+	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.eng, Send: n.sendRelease, Logger: n.log})
+	if err = n.openLinks(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	n.rebuild()
+	if n.pub.Load() == nil {
+		_, err := topology.NewView(n.o.Params, n.place, []topology.Member{n.self}, nil)
+		return nil, errors.Join(err, n.Close())
+	}
+	n.wg.Go(n.viewLoop) // ends with n.ctx
+	n.wg.Go(n.tickLoop) // ends with n.ctx
+	return n, nil
+}
+
+// Attach tells the node about the server in front of it. It must be called
+// before that server executes commands.
+func (n *Node) Attach(f Front) { n.front = f }
+
+// ID is the node's ID.
+func (n *Node) ID() topology.NodeID { return n.id }
+
+// View is the current View.
+func (n *Node) View() *topology.View { return n.pub.Load().view }
+
+// Serving tells whether this node serves the slot at the moment.
+func (n *Node) Serving(slot uint16) bool { return n.eng.Serving(slot) }
+
+// Engine is the store of the node.
+func (n *Node) Engine() *engine.Engine { return n.eng }
+
+// membership is nil before Start and for a node that is alone.
+func (n *Node) membership() Members {
+	if m := n.mem.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// tickLoop keeps the clock right over suspensions. It ends with n.ctx.
+func (n *Node) tickLoop() {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			n.clock.refresh()
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// shutdown asks whoever runs the node to close it.
+func (n *Node) shutdown(reason string) {
+	n.stopping.Do(func() {
+		if n.o.OnShutdown != nil {
+			// Ends when the callback returns; it is the caller's, and Close
+			// may be called from it, so that Close does not wait for it.
+			go n.o.OnShutdown(reason)
+		}
+	})
+}
+
+// Drain hands every slot over to the other members and leaves the cluster. It
+// returns when they have taken over or ctx is done; requests are answered all
+// the while. Call Close afterwards.
+func (n *Node) Drain(ctx context.Context) error {
+	if n.membership() == nil || n.superseded.Load() || n.draining.Swap(true) {
+		return nil
+	}
+	if err := n.setState(topology.Draining); err != nil {
+		n.log.Warn("cannot announce the leave", "error", err)
+	}
+	err := n.awaitRelease(ctx)
+	// Whoever has not asked for its slots by now finds nobody to ask.
+	n.barrier.Retire()
+	return errors.Join(err, n.membership().Leave(ctx))
+}
+
+// awaitRelease waits until no slot is served for another owner any more.
+func (n *Node) awaitRelease(ctx context.Context) error {
+	for {
+		changed := n.barrier.Changed()
+		if _, lost := n.barrier.Progress(); lost == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends the node at once, without handing anything over, and waits for its
+// goroutines. It may be called more than once.
+func (n *Node) Close() error {
+	n.closing.Do(func() {
+		n.cancel()
+		var all []error
+		if n.membership() != nil {
+			all = append(all, n.membership().Close())
+		}
+		n.wg.Wait()
+		n.barrier.Close()
+		if n.router != nil {
+			all = append(all, n.router.Close())
+		}
+		if n.peers != nil {
+			all = append(all, n.peers.Close())
+		}
+		n.closeErr = errors.Join(append(all, n.eng.Close())...)
+	})
+	return n.closeErr
+}

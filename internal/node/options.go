@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Bounds of waiting; each is the longest time that one request is held.
+const (
+	// serveWait is how long a request for a slot that this node is about to
+	// serve is held before it is answered with TRYAGAIN.
+	serveWait = time.Second
+	// keptViews is how many earlier Views are remembered to find who still
+	// serves a slot.
+	keptViews = 8
+	// maxExtraSeeds bounds the addresses learnt by CLUSTER MEET and from peers.
+	maxExtraSeeds = 64
+	// contactInterval is the least time between two attempts to reach members
+	// that only a peer knows.
+	contactInterval = time.Second
+	// startWait is how long Start waits for the agreement of the others.
+	startWait = 2 * time.Second
+	// startRetry is the pause between two rounds over the seeds.
+	startRetry = 250 * time.Millisecond
+)
+
+// Members is what the node needs of membership; *membership.Membership is one.
+type Members interface {
+	Join(ctx context.Context) (int, error)
+	Update(self topology.Member) error
+	Heard(id topology.NodeID)
+	Check(id topology.NodeID)
+	Snapshot() membership.Snapshot
+	Gossip() string
+	Leave(ctx context.Context) error
+	Close() error
+}
+
+// Front is the server in front of the node, for INFO and CONFIG.
+type Front interface {
+	Stats() FrontStats
+	SetPassword(password string)
+	SetMaxClients(n int)
+	ResetStats()
+}
+
+// FrontStats are the figures of the server.
+type FrontStats struct {
+	Connected, Peers          int64 // sessions now
+	Total, Rejected, Commands uint64
+	NetIn, NetOut             uint64 // bytes
+	// Rates over the last full second.
+	CommandsPerSec, NetInPerSec, NetOutPerSec float64
+}
+
+// Options configure a node.
+type Options struct {
+	// ID is the node's ID. Zero: from DataDir, else derived from Cluster and
+	// the advertised address, else random.
+	ID      topology.NodeID
+	DataDir string
+	Cluster string
+	Secret  []byte
+
+	// Host and Port are the advertised data address; Port 0: no listener.
+	Host string
+	Port uint16
+	// Standalone: no membership, the node is alone.
+	Standalone bool
+	Weight     float64
+	Zone       string
+	Params     topology.Params
+	Placement  ring.Placement // nil: by Params
+
+	Discovery   membership.Discovery
+	JoinTimeout time.Duration
+
+	// Membership carries the timings and gossip addresses; the node fills in
+	// the rest.
+	Membership membership.Options
+	// StartMembership replaces membership.Start (tests).
+	StartMembership func(membership.Options) (Members, error)
+
+	Engine engine.Options // Now is filled in
+
+	Version    string // redis_version
+	Password   string // for CONFIG GET
+	MaxClients int
+
+	// Dialer reaches peers; nil: TCP.
+	Dialer link.Dialer
+	// Now is the wall clock; nil: the real one, unmoved by clock steps.
+	Now func() time.Time
+	// OnShutdown is called once, on a goroutine of its own, when the node wants
+	// its process or embedder to close it: SHUTDOWN, or a later incarnation of
+	// its ID appeared.
+	OnShutdown func(reason string)
+	Logger     *slog.Logger
+}

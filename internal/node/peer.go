@@ -1,0 +1,211 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/handoff"
+	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// The error codes of internal commands.
+const (
+	codeNotYet      = "RCNOTYET"
+	codeNotServing  = "RCNOTSERVING"
+	codeUnavailable = "RCUNAVAILABLE"
+)
+
+// Words of RC.RELEASE.
+const (
+	prepare = "PREPARE" // do not give the slots up yet
+	ready   = "READY"   // would give them up
+)
+
+// peerSession is the node's state of a session that said RC.HELLO.
+type peerSession struct {
+	handshake *link.Handshake // nil once it was verified
+	id        topology.NodeID
+	proven    bool
+}
+
+// openLinks makes the links to other nodes. A node without a listener has none.
+func (n *Node) openLinks() (err error) {
+	n.auth = &link.PeerAuth{Cluster: n.o.Cluster, Secret: n.o.Secret, Self: n.id}
+	if n.o.Port == 0 {
+		return nil
+	}
+	o := link.Options{Dialer: n.o.Dialer, Peer: n.auth, Proto: 2}
+	if n.peers, err = link.NewPeers(o); err != nil {
+		return err
+	}
+	// Links of its own: a request that waits at its owner must not stand
+	// before a RELEASE.
+	n.router, err = link.NewRouter(link.RouterOptions{Link: link.Options{Dialer: n.o.Dialer, Peer: n.auth},
+		Manual: true, Timeout: serveWait + serveWait/2})
+	return err
+}
+
+// peerCommand executes the internal commands.
+func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	st, _ := s.Attachment().(*peerSession)
+	switch {
+	case cmd.ID == command.RCHello:
+		h, err := n.auth.ServerHello(args, w)
+		if err != nil {
+			n.log.Warn("refused a peer", "error", err)
+			return
+		}
+		s.SetAttachment(&peerSession{handshake: h})
+	case cmd.ID == command.RCAuth:
+		n.peerAuth(s, st, args, w)
+	case st == nil || !st.proven:
+		w.Error("ERR unknown command '" + cmd.Name + "'")
+	case cmd.ID == command.RCPing:
+		w.Simple("PONG")
+	case cmd.ID == command.RCView:
+		w.Bulk(n.View().AppendBinary(nil))
+	case cmd.ID == command.RCRelease:
+		n.release(st.id, args, w)
+	case cmd.ID == command.RCForward:
+		n.forwarded(args, w)
+	}
+}
+
+// peerAuth closes the handshake and tells the peer about this node.
+func (n *Node) peerAuth(s Session, st *peerSession, args [][]byte, w *resp.Writer) {
+	var h *link.Handshake
+	if st != nil {
+		h, st.handshake = st.handshake, nil
+	}
+	if err := n.auth.ServerVerify(h, args, w); err != nil {
+		n.log.Warn("refused a peer", "error", err)
+		s.CloseAfterReply()
+		return
+	}
+	st.id, st.proven = h.Peer, true
+	s.SetPeer(true)
+	self := n.selfMember()
+	p := n.o.Params
+	fields := []string{
+		"node", n.id.String(), "boot", strconv.FormatUint(n.boot, 10), "gossip", self.Gossip,
+		"placement", p.Placement, "tokens", strconv.Itoa(p.Tokens), "bound", strconv.FormatFloat(p.Bound, 'g', -1, 64),
+		"view", viewHash(n.View()),
+	}
+	w.Array(len(fields))
+	for _, f := range fields {
+		w.BulkString(f)
+	}
+}
+
+// checkParams compares what a peer said of itself with this node.
+func (n *Node) checkParams(info resp.Value, addr string) error {
+	var other topology.Params
+	if v, ok := info.Find("placement"); ok {
+		other.Placement = v.Text()
+	}
+	if v, ok := info.Find("tokens"); ok {
+		other.Tokens, _ = strconv.Atoi(v.Text())
+	}
+	if v, ok := info.Find("bound"); ok {
+		other.Bound, _ = strconv.ParseFloat(v.Text(), 64)
+	}
+	if other.WithDefaults() != n.o.Params {
+		return fmt.Errorf("%w: the node at %s has %s, this node has %s; they must be equal in a cluster",
+			errs.ErrMismatch, addr, other, n.o.Params)
+	}
+	return nil
+}
+
+// release answers RC.RELEASE <view> <ranges> [<ID of the node that is meant>
+// [PREPARE]]: OK, READY if PREPARE was given and this node still serves some of
+// the slots, or RCNOTYET.
+func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
+	if len(args) > 3 && string(args[3]) != n.id.String() {
+		w.Error(codeNotYet + " this is node " + n.id.String())
+		return
+	}
+	ranges, err := handoff.ParseRanges(string(args[2]))
+	if err != nil {
+		w.Error("ERR " + err.Error())
+		return
+	}
+	v := n.barrier.Release(from, ranges, len(args) <= 4 || string(args[4]) != prepare)
+	if v.Why != "" || len(ranges) == 0 {
+		n.compare(args[1])
+	}
+	switch {
+	case v.Ready:
+		w.Simple(ready)
+	case !v.Agreed:
+		w.Error(codeNotYet + " " + v.Why)
+	case len(v.Served) > 0:
+		w.Simple("OK " + handoff.FormatRanges(v.Served))
+	default:
+		w.Simple("OK")
+	}
+}
+
+// compare looks for what a peer's View knows better: members unknown here are
+// contacted, members that it lacks are dialled at once. It never blocks.
+func (n *Node) compare(encoded []byte) {
+	if n.membership() == nil {
+		return
+	}
+	_, members, _, err := topology.DecodeView(encoded)
+	if err != nil {
+		n.log.Debug("a peer's view", "error", err)
+		return
+	}
+	own := n.View()
+	theirs := make(map[topology.NodeID]bool, len(members))
+	for i := range members {
+		theirs[members[i].ID] = true
+		if _, known := own.Index(members[i].ID); !known {
+			n.meet(members[i].Addr())
+		}
+	}
+	for _, m := range own.Members() {
+		if !theirs[m.ID] && m.ID != n.id {
+			n.membership().Check(m.ID)
+		}
+	}
+}
+
+// sendRelease is the barrier's Sender.
+func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, error) {
+	view := a.Targets.View
+	i, ok := view.Index(a.To)
+	if !ok || n.peers == nil {
+		return handoff.Answer{}, fmt.Errorf("%w: no address of %s", errs.ErrUnavailable, a.To)
+	}
+	args := [][]byte{[]byte("RC.RELEASE"), view.AppendBinary(nil), []byte(handoff.FormatRanges(a.Ranges)), []byte(a.To.String())}
+	if !a.Last {
+		args = append(args, []byte(prepare))
+	}
+	v, err := n.peers.Do(ctx, view.Member(i).Addr(), resp.AppendCommand(nil, args...))
+	if err != nil {
+		return handoff.Answer{}, err
+	}
+	if n.membership() != nil {
+		n.membership().Heard(a.To)
+	}
+	text := v.Text()
+	switch {
+	case v.Kind == resp.Error:
+		return handoff.Answer{Why: text}, nil
+	case text == ready:
+		return handoff.Answer{Ready: true}, nil
+	}
+	list, ok := strings.CutPrefix(text, "OK")
+	if !ok {
+		return handoff.Answer{}, fmt.Errorf("%w: answer %.40q to RC.RELEASE", errs.ErrProtocol, text)
+	}
+	served, err := handoff.ParseRanges(strings.TrimPrefix(list, " "))
+	return handoff.Answer{Agreed: err == nil, Served: served}, err
+}

@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Start brings the node into its cluster and returns once it is an active
+// member and serves its slots (or some member has kept it waiting too long). The server in front must accept connections already: peers call back.
+// On an error the node is not usable; close it.
+func (n *Node) Start(ctx context.Context) error {
+	if n.o.Standalone || n.o.Port == 0 {
+		return n.setState(topology.Active)
+	}
+	o := n.o.Membership
+	o.Self, o.Cluster, o.Secret = n.selfMember(), n.o.Cluster, n.o.Secret
+	o.Discovery, o.Prober, o.OnChange = n.seeds, prober{n}, n.onSnapshot
+	o.Now, o.Logger = n.clock.time, n.log
+	start := n.o.StartMembership
+	if start == nil {
+		start = func(o membership.Options) (Members, error) { return membership.Start(o) }
+	}
+	mem, err := start(o)
+	if err != nil {
+		return err
+	}
+	n.selfMu.Lock()
+	n.self.Gossip = mem.Gossip()
+	n.selfMu.Unlock()
+	n.mem.Store(&mem)
+	if err := n.join(ctx); err != nil {
+		return err
+	}
+	if err := n.setState(topology.Active); err != nil {
+		return err
+	}
+	n.awaitSlots(ctx)
+	return nil
+}
+
+// awaitSlots waits until this node serves the slots that it owns, for a bounded
+// time: a member that does not answer must not keep it from starting.
+func (n *Node) awaitSlots(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for {
+		changed := n.barrier.Changed()
+		if gained, _ := n.barrier.Progress(); gained == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			gained, _ := n.barrier.Progress()
+			n.log.Info("started, but some slots still wait for the agreement of all members", "slots", gained)
+			return
+		}
+	}
+}
+
+// join reaches a member by the seeds. A node without seeds, or one that is
+// itself among them while nobody else answers, starts a cluster of its own.
+func (n *Node) join(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.o.JoinTimeout)
+	defer cancel()
+	var last error
+	for round := 0; ; round++ {
+		seeds, err := n.seeds.Seeds(ctx)
+		if err != nil {
+			last = fmt.Errorf("discovery: %w", err)
+		}
+		others := slices.DeleteFunc(slices.Clone(seeds), n.isOwnAddress)
+		if err == nil && len(others) == 0 {
+			return nil
+		}
+		reached := 0
+		if err == nil {
+			if reached, err = n.membership().Join(ctx); err != nil {
+				last = err
+			}
+		}
+		if reached > 0 {
+			n.awaitPeers(ctx)
+			return nil
+		}
+		if errors.Is(err, errs.ErrMismatch) || errors.Is(err, errs.ErrAuth) {
+			return fmt.Errorf("cannot join cluster %q: %w", n.o.Cluster, err)
+		}
+		if err != nil && len(others) < len(seeds) {
+			n.log.Info("no other seed answers; starting alone", "seeds", strings.Join(seeds, ","))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return n.noSeed(seeds, last)
+		case <-time.After(startRetry):
+		}
+	}
+}
+
+// awaitPeers waits until the members that were reached are in the View; they are
+// on their way.
+func (n *Node) awaitPeers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, serveWait)
+	defer cancel()
+	for {
+		changed := n.barrier.Changed()
+		if n.View().Len() > 1 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (n *Node) noSeed(seeds []string, last error) error {
+	err := fmt.Errorf("%w: none of the seeds %s answered within %v; check that they run and are reachable, "+
+		"or list this node's own address %s among the seeds to let it start first",
+		errs.ErrNoSeed, strings.Join(seeds, ", "), n.o.JoinTimeout, net.JoinHostPort(n.o.Host, fmt.Sprint(n.o.Port)))
+	if last != nil {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
+// isOwnAddress tells whether a seed names this node: its advertised address, or
+// one of this machine's addresses with the same port.
+func (n *Node) isOwnAddress(seed string) bool {
+	host, port, err := net.SplitHostPort(seed)
+	if err != nil || port != fmt.Sprint(n.o.Port) {
+		return false
+	}
+	if strings.EqualFold(host, n.o.Host) {
+		return true
+	}
+	own, seedIP := net.ParseIP(n.o.Host), net.ParseIP(host)
+	if host == "localhost" {
+		seedIP = net.IPv4(127, 0, 0, 1)
+	}
+	return own != nil && seedIP != nil && own.Equal(seedIP) || strings.EqualFold(n.o.Host, "localhost") && seedIP != nil && seedIP.IsLoopback()
+}
+
+// seedList adds addresses learnt at run time to the user's Discovery.
+type seedList struct {
+	base membership.Discovery
+
+	mu    sync.Mutex
+	extra []string // newest last, at most maxExtraSeeds; the oldest gives way
+}
+
+// Seeds implements membership.Discovery.
+func (s *seedList) Seeds(ctx context.Context) (out []string, err error) {
+	if s.base != nil {
+		out, err = s.base.Seeds(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.extra) > 0 {
+		err = nil
+	}
+	return append(slices.Clone(out), s.extra...), err
+}
+
+func (s *seedList) add(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.extra, addr) {
+		return
+	}
+	if len(s.extra) == maxExtraSeeds {
+		s.extra = slices.Delete(s.extra, 0, 1)
+	}
+	s.extra = append(s.extra, addr)
+}
+
+// contacts runs the attempts to reach nodes that membership does not know, one
+// at a time.
+type contacts struct {
+	mu      sync.Mutex
+	running bool
+	last    time.Time
+}
+
+// meet adds an address to the seeds and joins by them, in the background.
+func (n *Node) meet(addr string) {
+	n.seeds.add(addr)
+	n.contact.mu.Lock()
+	busy := n.contact.running || n.membership() == nil || n.ctx.Err() != nil ||
+		!n.contact.last.IsZero() && time.Since(n.contact.last) < contactInterval
+	if !busy {
+		n.contact.running, n.contact.last = true, time.Now()
+		n.wg.Go(n.contactAll) // ends after one round over the seeds, or with n.ctx
+	}
+	n.contact.mu.Unlock()
+}
+
+func (n *Node) contactAll() {
+	ctx, cancel := context.WithTimeout(n.ctx, n.o.JoinTimeout)
+	defer cancel()
+	if _, err := n.membership().Join(ctx); err != nil && n.ctx.Err() == nil {
+		n.log.Debug("contacting seeds", "error", err)
+	}
+	n.contact.mu.Lock()
+	n.contact.running = false
+	n.contact.mu.Unlock()
+}

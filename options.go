@@ -1,0 +1,303 @@
+package ringcache
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// Discovery gives seeds: data addresses (host:port) of nodes that may be
+// members of the cluster, the own one included or not.
+type Discovery = membership.Discovery
+
+// Defaults and limits of Options.
+const (
+	DefaultMaxMemory   = 256 << 20        // bytes
+	DefaultMaxValue    = 256 << 10        // bytes
+	DefaultMaxClients  = 10000            // sessions
+	DefaultOutputLimit = 64 << 20         // bytes per session
+	DefaultJoinTimeout = 10 * time.Second // Open waits so long for a seed
+	DefaultClusterName = "ringcache"
+	MaxClusterName     = 128 // bytes
+
+	gossipOffset = 10000
+)
+
+// Options configure a node. The zero value is a node alone in its process,
+// without a listener and with the defaults below. Options are copied; nothing
+// changes them.
+type Options struct {
+	// Addr is the data address host:port to listen on (RESP for clients and
+	// peers). Port 0 picks a free one. Empty: no listener, the node is reached
+	// through the methods of Node only and stays alone.
+	Addr string
+	// Advertise is the host name or IP, with or without a port, by which
+	// clients and peers reach this node. Default: the address of the listener;
+	// if that is unspecified (0.0.0.0), the first address of an interface.
+	Advertise string
+	// GossipAddr is the ip:port for gossip, TCP and UDP. Default: the host of
+	// Addr, data port + 10000 (any free port if Addr asked for port 0 or the
+	// sum is above 65535).
+	GossipAddr string
+	// Seeds are data addresses of members. Without seeds, and without a
+	// Discovery that gives some, the node starts a cluster of its own, which
+	// others may join.
+	Seeds []string
+	// Discovery gives further seeds, asked again whenever one is needed.
+	Discovery Discovery
+	// JoinTimeout bounds how long Open tries to reach a seed; default 10 s. A
+	// node that is itself among its seeds starts alone when no other answers.
+	JoinTimeout time.Duration
+	// Standalone switches gossip off: the node listens but never has peers.
+	Standalone bool
+
+	// ClusterName is shared by all members; default "ringcache".
+	ClusterName string
+	// ClusterSecret is shared by all members; keys for gossip and for the
+	// proofs between peers are derived from it. Required when a member listens
+	// beyond loopback.
+	ClusterSecret string
+	// DataDir keeps the node ID over restarts. Without it the ID is derived
+	// from cluster name and advertised address.
+	DataDir string
+	// Weight is the node's share of slots relative to others: 1 by default,
+	// at most 100. A negative weight means 0: the node owns nothing.
+	Weight float64
+	// Zone names where the node runs, at most 32 bytes.
+	Zone string
+
+	// Placement is "ring" (default), "ring-unbounded", "modulo" or
+	// "contiguous"; Tokens per unit of weight (default 160) and Bound on the
+	// load (default 1.05). All three must be equal in a cluster.
+	Placement string
+	Tokens    int
+	Bound     float64
+
+	// MaxMemory bounds keys, values and their overhead, in bytes; default 256
+	// MiB. When it is full the policy evicts.
+	MaxMemory int64
+	// MaxValue bounds one value, in bytes; default 256 KiB.
+	MaxValue int
+	// Policy is the eviction policy: "lru" (default), "noeviction" or another
+	// of Policies().
+	Policy string
+
+	// Password that clients give by AUTH or HELLO; empty: none.
+	Password string
+	// MaxClients bounds accepted sessions; default 10000.
+	MaxClients int
+	// OutputLimit bounds the unsent replies of one session, in bytes; default
+	// 64 MiB. A session above it is closed.
+	OutputLimit int
+
+	// Failure detection: interval and timeout of gossip probes (1 s, 500 ms),
+	// suspicion multiplier (4) and how long a death is held back (3 s).
+	ProbeInterval time.Duration
+	ProbeTimeout  time.Duration
+	SuspicionMult int
+	HoldDown      time.Duration
+
+	// Version is what HELLO and INFO call redis_version; default "7.4.0".
+	Version string
+	// Logger receives the log; default: none.
+	Logger *slog.Logger
+}
+
+// Policies lists the eviction policies that Options.Policy takes.
+func Policies() []string { return engine.Policies() }
+
+// withDefaults returns o with every zero field set.
+func (o Options) withDefaults() Options {
+	setString(&o.ClusterName, DefaultClusterName)
+	setString(&o.Version, "7.4.0")
+	set(&o.MaxMemory, DefaultMaxMemory)
+	set(&o.MaxValue, DefaultMaxValue)
+	set(&o.MaxClients, DefaultMaxClients)
+	set(&o.OutputLimit, DefaultOutputLimit)
+	set(&o.JoinTimeout, DefaultJoinTimeout)
+	set(&o.Weight, 1)
+	o.Weight = max(o.Weight, 0)
+	p := o.params().WithDefaults()
+	o.Placement, o.Tokens, o.Bound = p.Placement, p.Tokens, p.Bound
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) params() topology.Params {
+	return topology.Params{Placement: o.Placement, Tokens: o.Tokens, Bound: o.Bound}
+}
+
+func set[T int | int64 | float64 | time.Duration](p *T, def T) {
+	if *p == 0 {
+		*p = def
+	}
+}
+
+func setString(p *string, def string) {
+	if *p == "" {
+		*p = def
+	}
+}
+
+// validate returns every fault of o (with defaults) at once.
+func (o Options) validate() error {
+	var faults []error
+	add := func(format string, a ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, a...)...))
+	}
+	if o.Addr == "" && (len(o.Seeds) > 0 || o.Discovery != nil) {
+		add("seeds are given, but no address to listen on: a member of a cluster needs one (Addr)")
+	}
+	if o.Standalone && (len(o.Seeds) > 0 || o.Discovery != nil) {
+		add("a standalone node has no seeds")
+	}
+	for _, s := range o.Seeds {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			add("seed %q is not host:port", s)
+		}
+	}
+	if o.Addr != "" {
+		faults = append(faults, o.validateAddr()...)
+	}
+	if len(o.ClusterName) > MaxClusterName || strings.ContainsAny(o.ClusterName, "\r\n\x00") {
+		add("the cluster name has %d bytes, limit %d, and must be one line", len(o.ClusterName), MaxClusterName)
+	}
+	if _, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound}); err != nil {
+		faults = append(faults, err)
+	}
+	if o.Weight > topology.MaxWeight {
+		add("weight is %v, must be 0 to %v", o.Weight, topology.MaxWeight)
+	}
+	if len(o.Zone) > topology.MaxZone {
+		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)
+	}
+	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients),
+		"OutputLimit": int64(o.OutputLimit), "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
+		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
+		if v < 0 {
+			add("%s is negative", name)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (o Options) validateAddr() (faults []error) {
+	host, _, err := net.SplitHostPort(o.Addr)
+	if err != nil {
+		return []error{fmt.Errorf("%w: address %q is not host:port", ErrConfig, o.Addr)}
+	}
+	if !o.Standalone && o.ClusterSecret == "" && !loopback(host) {
+		faults = append(faults, fmt.Errorf("%w: listening on %s, beyond loopback, without a cluster secret would let anybody join: "+
+			"set cluster-secret (the same for all members), or standalone for a single node", ErrConfig, o.Addr))
+	}
+	if o.GossipAddr != "" {
+		ghost, _, err := net.SplitHostPort(o.GossipAddr)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%w: gossip address %q is not ip:port", ErrConfig, o.GossipAddr))
+		} else if o.ClusterSecret == "" && !o.Standalone && !loopback(ghost) {
+			faults = append(faults, fmt.Errorf("%w: gossip on %s, beyond loopback, needs a cluster secret", ErrConfig, o.GossipAddr))
+		}
+	}
+	return faults
+}
+
+// loopback reports whether a host to listen on is reachable from this machine only.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// listen opens the data port.
+func (o Options) listen() (net.Listener, error) {
+	ln, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; stop what uses the port (ss -ltnp shows it) or choose another addr", o.Addr, err)
+	}
+	return ln, nil
+}
+
+// advertised gives the host and port that clients and peers are told.
+func (o Options) advertised(ln net.Listener) (host string, port uint16, err error) {
+	lhost, lport, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: listener address: %w", ErrConfig, err)
+	}
+	host = lhost
+	if h, _, err := net.SplitHostPort(o.Addr); err == nil && h != "" && net.ParseIP(h) == nil {
+		host = h // a name stays a name
+	}
+	if o.Advertise != "" {
+		host = o.Advertise
+		if h, p, err := net.SplitHostPort(o.Advertise); err == nil {
+			host, lport = h, p
+		}
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() || host == "" {
+		host = interfaceAddress()
+	}
+	n, err := strconv.ParseUint(lport, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("%w: advertised port %q", ErrConfig, lport)
+	}
+	return host, uint16(n), nil
+}
+
+// gossipBind gives the address for gossip.
+func (o Options) gossipBind(ln net.Listener) string {
+	if o.GossipAddr != "" {
+		return o.GossipAddr
+	}
+	host, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	n, _ := strconv.Atoi(port)
+	if _, asked, err := net.SplitHostPort(o.Addr); err == nil && asked == "0" || n+gossipOffset > 65535 {
+		return net.JoinHostPort(host, "0")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+gossipOffset))
+}
+
+// interfaceAddress gives the first address that other machines may reach, an
+// IPv4 one if there is any.
+func interfaceAddress() string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	best := ""
+	for _, a := range addrs {
+		ip, ok := a.(*net.IPNet)
+		if !ok || !ip.IP.IsGlobalUnicast() {
+			continue
+		}
+		if ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+		if best == "" {
+			best = ip.IP.String()
+		}
+	}
+	if best != "" {
+		return best
+	}
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "127.0.0.1"
+}
