@@ -236,7 +236,7 @@ func (h *history) stringCommand() []string {
 
 func (h *history) keyCommand() []string {
 	k := h.key()
-	switch h.IntN(15) {
+	switch h.IntN(16) {
 	case 0, 1:
 		return cat(h.pick("DEL", "UNLINK"), h.tagged(1+h.IntN(3)))
 	case 2:
@@ -250,15 +250,18 @@ func (h *history) keyCommand() []string {
 	case 8:
 		return cat("OBJECT", h.pick("ENCODING", "REFCOUNT", "encoding", "FOO", "HELP", "FREQ"), k)
 	case 9:
-		// Redis counts entries that are over but not yet removed; KEYS removes them.
+		// Redis counts entries that are over but not yet removed; SCAN removes them.
 		h.queued = append(h.queued, []string{"DBSIZE"})
-		return cat("KEYS", "*")
+		return cat("SCAN", "0", "COUNT", "100000")
 	case 10:
 		return cat("KEYS", h.pick("*", "{a}*", "{b}?", "*1", "{[ab]}[0-5]", "{a}\\1", "[^{]*", ""))
 	case 11:
 		return cat("SCAN", "0", "COUNT", "100000", h.pick("MATCH", "TYPE", "FOO", "COUNT"), h.pick("*", "string", "{a}*", "hash", "0", "1000000"))
 	case 12:
-		return cat("CLUSTER", h.pick("COUNTKEYSINSLOT", "KEYSLOT"), h.pick("15495", "3300", "7365", "-1", "16384", "x", k))
+		h.queued = append(h.queued, cat("CLUSTER", "COUNTKEYSINSLOT", h.pick("15495", "3300", "7365")))
+		return cat("SCAN", "0", "COUNT", "100000")
+	case 14:
+		return cat("CLUSTER", h.pick("COUNTKEYSINSLOT", "KEYSLOT"), h.pick("-1", "16384", "x", k))
 	case 13:
 		return cat("OBJECT", "ENCODING", k)
 	}

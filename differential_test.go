@@ -34,7 +34,6 @@ func startRedis(t *testing.T) string {
 	l.Close()
 	cmd := exec.Command(path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(clusterPort(port)), "--dir", t.TempDir(), "--loglevel", "warning")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

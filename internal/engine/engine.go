@@ -1,0 +1,299 @@
+// Package engine owns the entries of one node in memory: keys and values as
+// bytes, their deadlines, recency, the memory limit, and what the rooms above
+// need to know about a slot (serving bit, counts, change feed, pull window).
+// It never knows networks, topology, RESP or how a key maps to a slot: the
+// caller passes the slot with every key. It never aliases the caller's bytes:
+// values are copied in and appended or lent out.
+//
+// Concurrency: slots are spread over shards, each with one mutex. A caller
+// holds at most one shard (one Txn) at a time, and every method of Engine locks
+// by itself, so none may be called while a Txn is held. Callbacks run without
+// any lock. The engine itself locks a second shard only with TryLock (see
+// DESIGN.md), so no order of calls can deadlock.
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringcache/ringcache/internal/errs"
+)
+
+const (
+	// Slots is the number of hash slots.
+	Slots = 16384
+	// AllSlots in an Event means every slot of the feed's shard.
+	AllSlots = 0xFFFF
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxValue = 256 << 10
+	DefaultMaxKey   = 64 << 10
+	DefaultShards   = 256
+	DefaultFeedSize = 4096
+	DefaultPolicy   = "lru"
+)
+
+// maxValueLimit is the largest MaxValue that may be configured: Redis's own
+// limit of a string.
+const maxValueLimit = 512 << 20
+
+// Options configures an Engine. They are copied by New. The zero value of every
+// field but Now is the documented default.
+type Options struct {
+	MaxBytes     int64        // memory limit over keys, values and Overhead; 0 = none
+	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
+	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
+	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards
+	Policy       string       // one of Policies; "" = DefaultPolicy
+	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
+	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
+	Seed         uint64       // of the hash and of sampling; 0 = random
+	NoBackground bool         // no sweep goroutine: the caller calls Sweep
+}
+
+// Engine is a memory-bounded cache of bytes, split into 16384 slots.
+type Engine struct {
+	now      func() int64
+	hash     hasher
+	shards   []shard
+	mask     uint16 // shard of a slot = slot & mask
+	bits     uint8  // place in the shard = slot >> bits
+	maxValue int
+	maxKey   int
+	feedSize int
+
+	used    atomic.Int64 // charged bytes, including reservations under way; never above ceiling
+	_       [120]byte    // writers change used all the time; what follows is read with every hold
+	ceiling atomic.Int64 // what writers hold to: the limit, or above it while SetMaxBytes steps down
+	limit   atomic.Int64 // configured limit, unlimited if none
+	debt    atomic.Int64 // bytes that waiting writers need from shards held by others
+	windows atomic.Int64 // bytes of the filters of pull windows
+	policy  atomic.Pointer[policy]
+	picks   atomic.Uint64 // state of sampling outside any shard lock
+
+	limitMu sync.Mutex // serialises changes of limit and policy; never taken under a shard lock
+
+	scratch sync.Pool // *batch
+	closed  atomic.Bool
+	stop    chan struct{} // closed by Close
+	swept   chan struct{} // closed when the sweep goroutine has ended
+}
+
+// New returns an empty engine whose slots are all not served. It starts the
+// sweep goroutine unless NoBackground is set. Invalid options are reported
+// all at once, as errs.ErrConfig.
+func New(o Options) (*Engine, error) {
+	setDefaults(&o)
+	if err := validate(&o); err != nil {
+		return nil, fmt.Errorf("engine: %w: %w", errs.ErrConfig, err)
+	}
+	if o.Seed == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+		o.Seed = binary.LittleEndian.Uint64(b[:])
+	}
+	e := &Engine{
+		now: o.Now, hash: newHasher(o.Seed),
+		shards: make([]shard, o.Shards), mask: uint16(o.Shards - 1), bits: uint8(bits.TrailingZeros(uint(o.Shards))),
+		maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
+		stop: make(chan struct{}), swept: make(chan struct{}),
+	}
+	e.scratch.New = func() any { return new(batch) }
+	e.limit.Store(limitOf(o.MaxBytes))
+	e.ceiling.Store(limitOf(o.MaxBytes))
+	e.policy.Store(policyNamed(o.Policy))
+	e.picks.Store(o.Seed)
+	for i := range e.shards {
+		e.shards[i].init(e, i, o.Seed)
+	}
+	if o.NoBackground {
+		close(e.swept)
+	} else {
+		go e.sweeper() // ends at Close
+	}
+	return e, nil
+}
+
+func setDefaults(o *Options) {
+	if o.MaxValue == 0 {
+		o.MaxValue = DefaultMaxValue
+	}
+	if o.MaxKey == 0 {
+		o.MaxKey = DefaultMaxKey
+	}
+	if o.Shards == 0 {
+		o.Shards = DefaultShards
+	}
+	if o.FeedSize == 0 {
+		o.FeedSize = DefaultFeedSize
+	}
+	if o.Policy == "" {
+		o.Policy = DefaultPolicy
+	}
+}
+
+func validate(o *Options) error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(o.Now == nil, "Now is required")
+	fault(o.MaxBytes < 0, "MaxBytes is %d, must not be negative", o.MaxBytes)
+	fault(o.MaxValue < 0 || o.MaxValue > maxValueLimit, "MaxValue is %d, must be 1 to %d", o.MaxValue, maxValueLimit)
+	fault(o.MaxKey < 0 || o.MaxKey > maxKeyLimit, "MaxKey is %d, must be 1 to %d", o.MaxKey, maxKeyLimit)
+	fault(o.Shards < 0 || o.Shards > Slots || o.Shards&(o.Shards-1) != 0, "Shards is %d, must be a power of two up to %d", o.Shards, Slots)
+	fault(o.FeedSize < 0 || o.FeedSize > MaxFeedSize, "FeedSize is %d, must be 1 to %d", o.FeedSize, MaxFeedSize)
+	fault(policyNamed(o.Policy) == nil, "Policy is %q, must be one of %q", o.Policy, Policies())
+	return errors.Join(faults...)
+}
+
+// Close ends the sweep, switches every serving bit off and frees all entries.
+// Later calls of Lock, Get, Set and Delete report errs.ErrClosed.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		<-e.swept
+		return nil
+	}
+	close(e.stop)
+	<-e.swept
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		for j := range s.slots {
+			s.slots[j].serving.Store(false)
+		}
+		s.clear()
+		s.feeds = nil
+		s.unlock()
+	}
+	return nil
+}
+
+// Get appends the value of key to dst and returns it with the key's deadline
+// (absolute ms, 0 = none). It counts a hit or a miss and makes the key the most
+// recent of its shard. Errors: errs.ErrNotFound, errs.ErrNotServing and
+// errs.ErrClosed, unwrapped, with dst as it was. It allocates nothing when dst
+// has room.
+func (e *Engine) Get(slot uint16, key, dst []byte) (val []byte, deadline int64, err error) {
+	h := e.hash.sum(key)
+	s, st := e.at(slot)
+	s.mu.Lock()
+	if !st.serving.Load() {
+		s.unlock()
+		return dst, 0, e.refusal()
+	}
+	now := e.now()
+	ent := s.live(st, h, key, now)
+	if ent == nil {
+		s.misses++
+		s.unlock()
+		return dst, 0, errs.ErrNotFound
+	}
+	s.hits++
+	s.refresh(ent, now)
+	dst, deadline = append(dst, ent.value()...), ent.deadline
+	s.unlock()
+	return dst, deadline, nil
+}
+
+// Set stores value under key until deadline (absolute ms, 0 = none), as
+// Txn.Set does, under a hold of its own.
+func (e *Engine) Set(slot uint16, key, value []byte, deadline int64) error {
+	t, err := e.Lock(slot)
+	if err != nil {
+		return err
+	}
+	defer t.Unlock()
+	return t.Set(key, value, deadline)
+}
+
+// Delete removes key and says whether it was there.
+func (e *Engine) Delete(slot uint16, key []byte) (bool, error) {
+	t, err := e.Lock(slot)
+	if err != nil {
+		return false, err
+	}
+	defer t.Unlock()
+	return t.Delete(key), nil
+}
+
+// Lock holds the shard of slot until Txn.Unlock. It reports errs.ErrNotServing
+// when the slot's serving bit is off, errs.ErrClosed after Close. The Txn
+// belongs to the shard: nothing is allocated, and it is invalid after Unlock.
+func (e *Engine) Lock(slot uint16) (*Txn, error) {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	if !st.serving.Load() {
+		s.unlock()
+		return nil, e.refusal()
+	}
+	return s.begin(slot, st), nil
+}
+
+// LockAny is Lock regardless of the serving bit: for handoff, which reads and
+// fills slots that are not served.
+func (e *Engine) LockAny(slot uint16) *Txn {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	return s.begin(slot, st)
+}
+
+func (e *Engine) refusal() error {
+	if e.closed.Load() {
+		return errs.ErrClosed
+	}
+	return errs.ErrNotServing
+}
+
+// SetServing flips the serving bit of slot under its shard lock: when it
+// returns, no request that saw the old bit is still executing. All bits are off
+// at the start, and stay off after Close.
+func (e *Engine) SetServing(slot uint16, on bool) {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	st.serving.Store(on && !e.closed.Load())
+	s.unlock()
+}
+
+// Serving returns the serving bit of slot without locking: a hint, since only
+// Lock can act on it.
+func (e *Engine) Serving(slot uint16) bool {
+	_, st := e.at(slot)
+	return st.serving.Load()
+}
+
+// Now returns the engine's clock in milliseconds.
+func (e *Engine) Now() int64 { return e.now() }
+
+// MaxValue returns the limit of a value in bytes.
+func (e *Engine) MaxValue() int { return e.maxValue }
+
+// MaxKey returns the limit of a key in bytes.
+func (e *Engine) MaxKey() int { return e.maxKey }
+
+// Shards returns the number of lock shards.
+func (e *Engine) Shards() int { return len(e.shards) }
+
+// ShardOf returns the lock shard of slot, for Subscribe.
+func (e *Engine) ShardOf(slot uint16) int { return int(slot & e.mask) }
+
+func (e *Engine) at(slot uint16) (*shard, *slotState) {
+	slot &= Slots - 1
+	s := &e.shards[slot&e.mask]
+	return s, &s.slots[slot>>e.bits]
+}
+
+// pick returns a random number below n, for use outside any shard lock.
+func (e *Engine) pick(n int) int {
+	r := rng{e.picks.Add(0x9e3779b97f4a7c15)}
+	return r.below(n)
+}

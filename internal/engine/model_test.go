@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ringcache/ringcache/internal/errs"
+)
+
+// model is the engine as it should be: plain maps and a list in time order. It
+// drives an Engine with one operation after the other and compares each answer.
+// What the engine decides by itself (expiry that nobody asked for, eviction)
+// reaches the model through the change feeds, and must be legal: so the feeds,
+// replayed, equal the state at all times.
+type model struct {
+	e     *Engine
+	clock int64
+	feeds []*Feed // by shard, nil where no slot of the model is
+	buf   []Event
+
+	slots   []uint16
+	keys    map[uint16]map[string]*known
+	serving map[uint16]bool
+	windows map[uint16]*modelWindow
+	limit   int64
+	policy  string
+	seq     int64
+	count   counters
+
+	scanning bool
+	cursor   uint64
+	owed     map[string]bool // present since the scan began, not returned yet
+
+	expect  []Event // what the running operation must report, besides expiry and eviction
+	writing string  // key of the running write: never a victim while there is another
+}
+
+type known struct {
+	value    []byte
+	deadline int64
+	access   int64
+	seq      int64 // order of last accesses
+	cap      int
+}
+
+type modelWindow struct {
+	max     int
+	full    bool
+	touched map[string]bool // nil = closed
+}
+
+var modelSlots = []uint16{0, 1, 2, 3, 130, 8191, 16383}
+
+func newModel(shards int, seed uint64) (*model, error) {
+	m := &model{
+		clock: 1_000_000, slots: modelSlots, policy: "lru",
+		keys: map[uint16]map[string]*known{}, serving: map[uint16]bool{}, windows: map[uint16]*modelWindow{},
+	}
+	e, err := New(Options{
+		Now: func() int64 { return m.clock }, Shards: shards, Seed: seed, NoBackground: true,
+		MaxValue: 4096, MaxKey: 64,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.e = e
+	for _, s := range m.slots {
+		m.keys[s], m.windows[s] = map[string]*known{}, &modelWindow{}
+	}
+	m.feeds = make([]*Feed, shards)
+	for _, slot := range m.slots {
+		if i := e.ShardOf(slot); m.feeds[i] == nil {
+			if m.feeds[i], err = e.Subscribe(i, nil, 1024); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+func id(slot uint16, key string) string { return fmt.Sprint(slot, "/", key) }
+
+func slotOf(key string) uint16 {
+	slot, _, _ := strings.Cut(key, "/")
+	n, _ := strconv.Atoi(slot)
+	return uint16(n)
+}
+
+func (m *model) gone(k *known) bool { return k.deadline != 0 && m.clock > k.deadline }
+
+// live returns the key if it is present and its time has not passed.
+func (m *model) live(slot uint16, key string) *known {
+	if k := m.keys[slot][key]; k != nil && !m.gone(k) {
+		return k
+	}
+	return nil
+}
+
+func (m *model) tick() int64 { m.seq++; return m.seq }
+
+func (m *model) touch(slot uint16, key string) {
+	w := m.windows[slot]
+	if w.touched == nil || w.touched[key] {
+		return
+	}
+	if len(w.touched) == w.max {
+		w.touched, w.full = nil, true
+		return
+	}
+	w.touched[key] = true
+}
+
+func (m *model) want(kind EventKind, slot uint16, key string, deadline int64) {
+	m.expect = append(m.expect, Event{Kind: kind, Slot: slot, Key: []byte(key), Deadline: deadline})
+}
+
+func (m *model) forget(slot uint16, key string) {
+	delete(m.keys[slot], key)
+	delete(m.owed, key)
+}
+
+// settle replays the feeds after an operation.
+func (m *model) settle() error {
+	for shard, f := range m.feeds {
+		if f == nil {
+			continue
+		}
+		m.buf = m.buf[:0]
+		var lost uint64
+		m.buf, lost = f.Read(m.buf, math.MaxInt)
+		if lost != 0 {
+			return fmt.Errorf("feed of shard %d lost %d events", shard, lost)
+		}
+		for _, ev := range m.buf {
+			if err := m.replay(shard, ev); err != nil {
+				return fmt.Errorf("shard %d event %d %v slot %d key %q: %w", shard, ev.Number, ev.Kind, ev.Slot, ev.Key, err)
+			}
+		}
+	}
+	if len(m.expect) > 0 {
+		return fmt.Errorf("%d events are missing, first %v slot %d key %q", len(m.expect), m.expect[0].Kind, m.expect[0].Slot, m.expect[0].Key)
+	}
+	m.writing = ""
+	if used := m.e.used.Load(); m.policy == "lru" && m.limit > 0 && used > m.limit {
+		return fmt.Errorf("%d bytes used, limit %d", used, m.limit)
+	}
+	return nil
+}
+
+func (m *model) replay(shard int, ev Event) error {
+	k := m.keys[ev.Slot][string(ev.Key)]
+	switch ev.Kind {
+	case EventExpire:
+		if k == nil || !m.gone(k) {
+			return fmt.Errorf("the key is not expired (now %d)", m.clock)
+		}
+		m.count.expired++
+	case EventEvict:
+		if k == nil || m.gone(k) {
+			return errors.New("the key is absent or expired")
+		}
+		if err := m.checkVictim(shard, ev, k); err != nil {
+			return err
+		}
+		m.count.evicted++
+	default:
+		at := slices.IndexFunc(m.expect, func(w Event) bool {
+			return w.Kind == ev.Kind && w.Slot == ev.Slot && w.Deadline == ev.Deadline && bytes.Equal(w.Key, ev.Key)
+		})
+		if at < 0 {
+			return fmt.Errorf("unexpected (expected %v)", m.expect)
+		}
+		m.expect = slices.Delete(m.expect, at, at+1)
+		return nil
+	}
+	m.touch(ev.Slot, string(ev.Key))
+	m.forget(ev.Slot, string(ev.Key))
+	return nil
+}
+
+// checkVictim: eviction is exact LRU in a shard, and a key that is being
+// overwritten goes only if nothing else is left anywhere.
+func (m *model) checkVictim(shard int, ev Event, k *known) error {
+	if string(ev.Key) == m.writing {
+		if n := m.total(); n > 1 {
+			return fmt.Errorf("the key being written was evicted, %d were there", n)
+		}
+		return nil
+	}
+	for slot, keys := range m.keys {
+		if m.e.ShardOf(slot) != shard {
+			continue
+		}
+		for key, o := range keys {
+			if o.seq < k.seq && key != m.writing {
+				return fmt.Errorf("key %q was accessed earlier", key)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *model) total() (n int) {
+	for _, keys := range m.keys {
+		n += len(keys)
+	}
+	return n
+}
+
+// put is what a successful write does. The cap rule is the engine's own
+// (newBuffer, fits): the model checks that it is followed, not what it is.
+func (m *model) put(slot uint16, key string, value []byte, deadline int64) {
+	need := len(key) + len(value)
+	k := m.keys[slot][key]
+	if k == nil {
+		k = &known{cap: -1}
+		m.keys[slot][key] = k
+	}
+	if k.cap < 0 || !fits(k.cap, need) {
+		k.cap = cap(newBuffer(need))
+	}
+	k.value, k.deadline, k.access, k.seq = bytes.Clone(value), deadline, m.clock, m.tick()
+	m.touch(slot, key)
+}
+
+func (m *model) checkItem(it Item, k *known, value bool) error {
+	if value && !bytes.Equal(it.Value, k.value) {
+		return fmt.Errorf("value %q, want %q", it.Value, k.value)
+	}
+	if it.Size != len(k.value) || it.Deadline != k.deadline || it.LastAccess != k.access || it.Bytes != Overhead+int64(k.cap) {
+		return fmt.Errorf("item %+v, want size %d deadline %d access %d bytes %d", it, len(k.value), k.deadline, k.access, Overhead+k.cap)
+	}
+	return nil
+}
+
+// set runs write and compares. It settles itself, since evictions come before
+// the write in the model too.
+func (m *model) set(slot uint16, key string, value []byte, deadline int64, write func() error) error {
+	before := m.live(slot, key)
+	past := deadline != 0 && m.clock > deadline
+	m.writing = key
+	err := write()
+	switch {
+	case errors.Is(err, errs.ErrTooLarge):
+		if len(key) <= m.e.MaxKey() && len(value) <= m.e.MaxValue() {
+			return fmt.Errorf("set: %w", err)
+		}
+		return m.settle()
+	case errors.Is(err, errs.ErrNoMemory):
+		if m.limit == 0 || past {
+			return fmt.Errorf("set: %w", err)
+		}
+		charge := Overhead + int64(cap(newBuffer(len(key)+len(value))))
+		if m.policy == "lru" && charge <= m.limit {
+			return fmt.Errorf("set of %d bytes under limit %d: %w", charge, m.limit, err)
+		}
+		if err := m.settle(); err != nil {
+			return err
+		}
+		if before != nil && m.live(slot, key) != before {
+			return errors.New("a failed set lost the old value")
+		}
+		return nil
+	case err != nil:
+		return err
+	case past:
+		if before != nil {
+			m.want(EventDelete, slot, key, before.deadline)
+			m.count.deleted++
+		}
+		if err := m.settle(); err != nil {
+			return err
+		}
+		m.touch(slot, key)
+		m.forget(slot, key)
+		return nil
+	}
+	m.count.sets++
+	m.want(EventWrite, slot, key, deadline)
+	if err := m.settle(); err != nil {
+		return err
+	}
+	m.put(slot, key, value, deadline)
+	return nil
+}
+
+// compare checks everything that can be seen.
+func (m *model) compare() error {
+	served := int64(0)
+	var keys, all int64
+	for _, slot := range m.slots {
+		var n, size int64
+		seen := map[string]bool{}
+		for _, k := range m.keys[slot] {
+			n, size = n+1, size+Overhead+int64(k.cap)
+		}
+		if got := m.e.SlotStats(slot); got != (SlotStats{n, size}) {
+			return fmt.Errorf("slot %d: %+v, want %d keys %d bytes", slot, got, n, size)
+		}
+		m.e.KeysInSlot(slot, math.MaxInt, func(key []byte) { seen[string(key)] = true })
+		for key := range m.keys[slot] {
+			if seen[key] != (m.live(slot, key) != nil) {
+				return fmt.Errorf("slot %d: key %q enumerated: %v", slot, key, seen[key])
+			}
+			delete(seen, key)
+		}
+		if len(seen) > 0 {
+			return fmt.Errorf("slot %d: enumerated %v, which do not exist", slot, seen)
+		}
+		if m.serving[slot] {
+			served += n
+		}
+		keys, all = keys+n, all+size
+		w := m.windows[slot]
+		want := WindowState{Open: w.touched != nil, Full: w.full, Keys: len(w.touched)}
+		if got := m.e.Window(slot); got != want {
+			return fmt.Errorf("slot %d: window %+v, want %+v", slot, got, want)
+		}
+	}
+	st := m.e.Stats()
+	got := counters{st.Hits, st.Misses, st.Sets, st.Added, st.Expired, st.Evicted, st.Deleted, st.Invalidated}
+	if got != m.count || st.Keys != keys || st.Bytes != all || st.ServedKeys != served {
+		return fmt.Errorf("stats %+v, want %+v, %d keys (%d served), %d bytes", st, m.count, keys, served, all)
+	}
+	for i := range m.e.shards {
+		s := &m.e.shards[i]
+		s.mu.Lock()
+		err := s.verify()
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package engine
+
+// counters counts what happened in a shard since the start or ResetStats; the
+// shard lock guards them. A removal counts in exactly one of the last four.
+type counters struct {
+	hits, misses, sets, added              int64
+	expired, evicted, deleted, invalidated int64
+}
+
+func (c *counters) plus(d *counters) {
+	c.hits += d.hits
+	c.misses += d.misses
+	c.sets += d.sets
+	c.added += d.added
+	c.expired += d.expired
+	c.evicted += d.evicted
+	c.deleted += d.deleted
+	c.invalidated += d.invalidated
+}
+
+// Stats describes the engine. Every shard's part is consistent in itself.
+type Stats struct {
+	Keys       int64 // entries, in all slots, expired ones that were not met yet included
+	ServedKeys int64 // of these, in slots whose serving bit is on
+	Volatile   int64 // of Keys, those with a deadline
+	Bytes      int64 // charged: keys, values and Overhead; includes writes under way
+	MaxBytes   int64 // memory limit, 0 = none
+
+	Hits, Misses int64 // Get and Txn.Get
+	Sets         int64 // successful Set
+	Added        int64 // AddIfUntouched that stored
+	Expired      int64 // removed because their deadline had passed
+	Evicted      int64 // removed to make room
+	Deleted      int64 // removed by Delete or a write with a passed deadline
+	Invalidated  int64 // removed by Invalidate, DropSlot and Flush
+
+	WindowBytes int64 // filters of pull windows, beside MaxBytes
+	Policy      string
+	Shards      int
+}
+
+// SlotStats counts what a slot holds.
+type SlotStats struct {
+	Keys  int64 // entries, expired ones that were not met yet included
+	Bytes int64 // their charges
+}
+
+// SlotStats returns exact figures of slot.
+func (e *Engine) SlotStats(slot uint16) SlotStats {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	defer s.unlock()
+	return SlotStats{Keys: st.keys.Load(), Bytes: st.bytes.Load()}
+}
+
+// Stats returns the figures of the whole engine; it locks one shard after the
+// other.
+func (e *Engine) Stats() Stats {
+	var c counters
+	r := Stats{WindowBytes: e.windows.Load(), Policy: e.Policy(), Shards: len(e.shards)}
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		c.plus(&s.counters)
+		r.Keys += s.keys.Load()
+		r.Volatile += int64(s.vol.n)
+		for j := range s.slots {
+			if st := &s.slots[j]; st.serving.Load() {
+				r.ServedKeys += st.keys.Load()
+			}
+		}
+		s.unlock()
+	}
+	r.Bytes = e.used.Load()
+	if limit := e.limit.Load(); limit != unlimited {
+		r.MaxBytes = limit
+	}
+	r.Hits, r.Misses, r.Sets, r.Added = c.hits, c.misses, c.sets, c.added
+	r.Expired, r.Evicted, r.Deleted, r.Invalidated = c.expired, c.evicted, c.deleted, c.invalidated
+	return r
+}
+
+// ResetStats sets all counters to 0; Keys and Bytes are no counters.
+func (e *Engine) ResetStats() {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		s.counters = counters{}
+		s.unlock()
+	}
+}

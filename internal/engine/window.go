@@ -1,0 +1,179 @@
+package engine
+
+// MaxWindowKeys is the most touched keys that a pull window can be given.
+const MaxWindowKeys = 1 << 20
+
+// AddResult says what AddIfUntouched did.
+type AddResult uint8
+
+const (
+	// Added says that the key was stored.
+	Added AddResult = iota
+	// Touched says that the key is present, or was touched since the window
+	// opened (or, rarely, that its fingerprint equals that of such a key).
+	Touched
+	// WindowClosed says that no window is open.
+	WindowClosed
+	// WindowFull says that the window ended because its filter was full.
+	WindowFull
+	// Expired says that the deadline of the value has passed.
+	Expired
+)
+
+var addResultNames = [...]string{"added", "touched", "window closed", "window full", "expired"}
+
+func (r AddResult) String() string { return addResultNames[r] }
+
+// WindowState describes the pull window of a slot.
+type WindowState struct {
+	Open bool
+	Full bool // the last window ended because its filter was full
+	Keys int  // touched keys in the filter
+}
+
+// window is the filter of the keys of one slot that were touched (written,
+// deleted, TTL changed, expired, evicted or added) since it opened: an open
+// addressing set of 32-bit fingerprints, so a false positive is one in four
+// thousand millions per touched key, and a false negative does not exist.
+type window struct {
+	max  int
+	n    int
+	sets []uint32 // power of two, 0 = free
+}
+
+const minWindowSet = 8
+
+func fingerprint(h uint64) uint32 { return max(1, uint32(h)) }
+
+func (w *window) find(fp uint32) int {
+	mask := uint32(len(w.sets) - 1)
+	i := fp * 0x9e3779b1 & mask
+	for w.sets[i] != 0 && w.sets[i] != fp {
+		i = (i + 1) & mask
+	}
+	return int(i)
+}
+
+func (w *window) has(h uint64) bool {
+	if w.n == 0 {
+		return false
+	}
+	return w.sets[w.find(fingerprint(h))] != 0
+}
+
+// add returns false when the filter is full. grown is the change of its bytes.
+func (w *window) add(h uint64) (ok bool, grown int) {
+	if w.has(h) {
+		return true, 0
+	}
+	if w.n == w.max {
+		return false, 0
+	}
+	if (w.n+1)*4 > len(w.sets)*3 {
+		old := w.sets
+		w.sets = make([]uint32, max(minWindowSet, 2*len(old)))
+		for _, fp := range old {
+			if fp != 0 {
+				w.sets[w.find(fp)] = fp
+			}
+		}
+		grown = 4 * (len(w.sets) - len(old))
+	}
+	fp := fingerprint(h)
+	w.sets[w.find(fp)] = fp
+	w.n++
+	return true, grown
+}
+
+// touch records the key of hash h while a window is open, and ends the window
+// when the filter is full: hits are lost then, never correctness.
+func (st *slotState) touch(e *Engine, h uint64) {
+	if st.win == nil {
+		return
+	}
+	ok, grown := st.win.add(h)
+	if grown != 0 {
+		e.windows.Add(int64(grown))
+	}
+	if !ok {
+		st.closeWindow(e)
+		st.winFull = true
+	}
+}
+
+func (st *slotState) closeWindow(e *Engine) {
+	st.winFull = false
+	if st.win != nil {
+		e.windows.Add(-4 * int64(len(st.win.sets)))
+		st.win = nil
+	}
+}
+
+// OpenWindow opens the pull window of slot, or opens it anew and forgets what
+// was touched before. maxKeys (1 to MaxWindowKeys, other values are brought into
+// that range) bounds the filter, which takes up to 11 bytes per touched key
+// beside the memory limit; Stats.WindowBytes tells the sum.
+func (e *Engine) OpenWindow(slot uint16, maxKeys int) {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	st.closeWindow(e)
+	if !e.closed.Load() {
+		st.win = &window{max: min(max(maxKeys, 1), MaxWindowKeys)}
+	}
+	s.unlock()
+}
+
+// CloseWindow ends the pull window of slot, if one is open.
+func (e *Engine) CloseWindow(slot uint16) {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	st.closeWindow(e)
+	s.unlock()
+}
+
+// Window returns the state of slot's pull window.
+func (e *Engine) Window(slot uint16) WindowState {
+	s, st := e.at(slot)
+	s.mu.Lock()
+	defer s.unlock()
+	if st.win == nil {
+		return WindowState{Full: st.winFull}
+	}
+	return WindowState{Open: true, Keys: st.win.n}
+}
+
+// AddIfUntouched stores a value that was pulled from the previous owner, but
+// only while slot's window is open and if key is absent and was not touched
+// since the window opened: so a late pull never overwrites or revives anything.
+// It works regardless of the serving bit. A value that arrives past its
+// deadline is not stored, and the key counts as touched. The errors are those
+// of Txn.Set; the result means nothing then.
+func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) (AddResult, error) {
+	h, err := e.admit(key, value)
+	if err != nil {
+		return Touched, err
+	}
+	s, st := e.at(slot)
+	s.mu.Lock()
+	defer s.unlock()
+	now := e.now()
+	present := s.live(st, h, key, now) != nil // first: an expiry here touches the key
+	switch {
+	case st.win == nil && st.winFull:
+		return WindowFull, nil
+	case st.win == nil:
+		return WindowClosed, nil
+	case present || st.win.has(h):
+		return Touched, nil
+	case expired(deadline, now):
+		st.touch(e, h)
+		return Expired, nil
+	}
+	if err := s.store(st, h, slot&(Slots-1), key, value, deadline, nil, now); err != nil {
+		return Touched, err
+	}
+	s.added++
+	st.touch(e, h)
+	s.emit(EventWrite, slot&(Slots-1), key, deadline)
+	return Added, nil
+}
