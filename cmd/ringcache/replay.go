@@ -23,6 +23,7 @@ type replayFlags struct {
 	trace, format, capacity string
 	nodes, workers, value   int
 	requests                int64
+	bin                     int64
 	joinAt, killAt, rate    float64
 	seeds                   []string
 	password                string
@@ -58,7 +59,7 @@ it took. Beside it the same trace runs over as many separate caches with routing
 by hash modulo N.
 
   hits        share of the requests that the cache answered; an error is a miss
-  first, worst hit ratio of the first and of the worst 5,000 requests of a phase
+  first, worst hit ratio of the first and of the worst bin of a phase
   origin      loads from the origin
   p50, p99    latency of the reads as the SDK's caller sees it
   load        reads of the busiest node over the ideal share
@@ -81,6 +82,7 @@ per line), oracle (libCacheSim oracleGeneral); .gz and .xz are decompressed.`,
 	flags.StringSliceVar(&f.seeds, "seeds", nil, "use this running cluster instead of starting nodes")
 	flags.StringVar(&f.password, "password", "", "password of that cluster")
 	flags.Int64Var(&f.requests, "requests", 0, "replay only so many requests (0: all)")
+	flags.Int64Var(&f.bin, "bin", 1000, "requests per bin of FIRST and WORST")
 	flags.IntVar(&f.workers, "workers", 8, "concurrent callers; requests of one key keep their order")
 	flags.IntVar(&f.value, "value-size", 64, "bytes of a value where the trace gives no size")
 	flags.Float64Var(&f.rate, "rate", 0, "requests per second (0: as fast as the cache answers)")
@@ -124,6 +126,9 @@ func (f *replayFlags) validate() error {
 	}
 	if f.value < 8 || f.value > 256<<10 {
 		bad("--value-size %d: must be 8 to %d bytes", f.value, 256<<10)
+	}
+	if f.bin < 1 {
+		bad("--bin %d: must be at least 1", f.bin)
 	}
 	if f.requests < 0 || f.rate < 0 || f.timeout <= 0 {
 		bad("--requests and --rate must not be negative, --timeout must be positive")
@@ -215,7 +220,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, report *replayReport, routing s
 	phases, err := workload.Replay(cmd.Context(), workload.ReplayOptions{
 		Open:     func() (workload.Source, error) { return workload.OpenTrace(f.trace, f.format) },
 		Requests: report.Requests, Cache: cache, Fleet: fleet, JoinAt: f.joinAt, KillAt: f.killAt,
-		Workers: f.workers, ValueSize: f.value, Rate: f.rate,
+		Workers: f.workers, ValueSize: f.value, Rate: f.rate, Bin: f.bin,
 		Progress: func(done, total int64, phase string, hits float64) {
 			bar.noun = fmt.Sprintf("requests, %s, hit ratio %.1f%%", phase, 100*hits)
 			bar.show(cmd.Context(), int(done), int(total))

@@ -140,13 +140,13 @@ func (f *RingFleet) settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the nodes do not agree: %w", err)
 	}
-	for _, key := range keyPerSlot() {
+	for keys := range slices.Chunk(keyPerSlot(), 512) {
 		err := poll(ctx, settleLimit, func(ctx context.Context) error {
-			_, _, err := f.Get(ctx, key)
+			_, err := f.c.GetMany(ctx, keys)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("key %s does not answer: %w", key, err)
+			return fmt.Errorf("slots do not answer: %w", err)
 		}
 	}
 	return nil

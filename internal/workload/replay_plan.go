@@ -45,7 +45,7 @@ type ReplayOptions struct {
 	ValueSize int     // bytes of a value where the trace gives no size; default 64
 	MaxValue  int     // sizes above are cut to this; default 256 KiB
 	Rate      float64 // requests per second; 0 = as fast as the cache answers
-	Bin       int64   // requests per bin for WorstBin; default 5000
+	Bin       int64   // requests per bin for WorstBin; default 1000
 	Progress  func(done, total int64, phase string, hitRatio float64)
 }
 
@@ -85,7 +85,7 @@ func (o *ReplayOptions) setDefaults() error {
 	def(&o.ValueSize, 64)
 	def(&o.MaxValue, 256<<10)
 	if o.Bin <= 0 {
-		o.Bin = 5000
+		o.Bin = 1000
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64, int64, string, float64) {}
