@@ -294,12 +294,12 @@ func TestBackgroundSweep(t *testing.T) {
 		for i := range 5000 {
 			mustSet(t, e, 1, fmt.Append(nil, i), nil, e.Now()+50)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond) // virtual time
 		synctest.Wait()
 		if n := e.SlotStats(1).Keys; n != 5000 {
 			t.Errorf("%d keys are left at their deadline", n)
 		}
-		time.Sleep(3 * sweepEvery)
+		<-time.After(3 * sweepEvery) // virtual time
 		synctest.Wait()
 		if n := e.SlotStats(1).Keys; n > 100 {
 			t.Errorf("%d expired keys are left after three pauses", n)
