@@ -81,10 +81,14 @@ func (h *history) value() string {
 	return strconv.Itoa(h.IntN(1000))
 }
 
-// seconds and millis are far away or over, so that no reply depends on how fast
-// the two servers are.
+// relative is a time to live in seconds: far away or over, so that no reply
+// depends on how fast the two servers are, and hardly ever the same twice,
+// because GT and LT compare.
 func (h *history) relative() string {
-	return h.pick("1000", "2000", "100000", "0", "-1", "-5000", "abc", "", "9223372036854775807", "-9223372036854775808", "9223372036854775", "1.5")
+	if h.chance(60) {
+		return strconv.Itoa(100 * (10 + h.IntN(100_000_000)))
+	}
+	return h.pick("0", "-1", "-5000", "abc", "", "9223372036854775807", "-9223372036854775808", "9223372036854775", "1.5")
 }
 
 func (h *history) absolute(unit int64) string {

@@ -1,7 +1,7 @@
 package exec
 
-// maxPattern bounds a glob pattern, and with it the time that one key takes:
-// at most len(pattern) x len(key) steps.
+// maxPattern bounds a glob pattern, and with it the time that one key takes
+// (see pattern).
 const maxPattern = 1024
 
 // patternFits answers a pattern that is too long.

@@ -50,9 +50,9 @@ func scan(c *Call) {
 	if !patternFits(c, pattern) {
 		return
 	}
-	mark, n := len(c.W.Buf), 0
+	mark, n, glob := len(c.W.Buf), 0, newPattern(pattern)
 	next := c.Eng.Scan(cursor, int(min(count, maxScanCount)), func(key []byte, _ engine.Item) {
-		if typed && !c.W.Over(mark) && match(pattern, key) {
+		if typed && !c.W.Over(mark) && glob.match(key) {
 			c.W.Bulk(key)
 			n++
 		}
@@ -107,13 +107,12 @@ func parseCursor(b []byte) (uint64, bool) {
 
 // keys: KEYS pattern
 func keys(c *Call) {
-	pattern := c.Args[1]
-	if !patternFits(c, pattern) {
+	if !patternFits(c, c.Args[1]) {
 		return
 	}
-	mark, n := len(c.W.Buf), 0
+	mark, n, glob := len(c.W.Buf), 0, newPattern(c.Args[1])
 	add := func(key []byte, _ engine.Item) {
-		if !c.W.Over(mark) && match(pattern, key) {
+		if !c.W.Over(mark) && glob.match(key) {
 			c.W.Bulk(key)
 			n++
 		}

@@ -66,6 +66,8 @@ var Rooms = []Room{
 		Why: "a proxy keeps no data"},
 	{Path: "client", Floor: 4, Modules: []string{xSync, xTime}, Never: []string{"internal/node", "internal/membership", "internal/server"},
 		Why: "an application that only reads a cache must not compile a node"},
+	{Path: "local", Floor: 4, Never: []string{"internal/node", "internal/membership", "internal/server", "internal/link"},
+		Why: "a program that wants memory and eviction alone must not compile a network"},
 	{Path: "internal/console", Floor: 4, Never: []string{"internal/node", "internal/engine"},
 		Why: "the console reads through its own Source interface"},
 	{Path: "internal/workload", Floor: 4, Same: []string{"client"}, Modules: []string{xz, xTime, xSync},
@@ -90,6 +92,7 @@ var BadNames = []string{"common", "util", "utils", "pkg", "types", "models", "he
 var Embedders = map[string][]string{
 	"":       {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/"},
 	"client": {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
+	"local":  {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
 }
 
 // Foreign are modules that belong to interop/ and bench/ only: other clients

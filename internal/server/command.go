@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
@@ -67,6 +68,9 @@ func (s *Session) commandInfo(names [][]byte) {
 			} else {
 				s.w.Null()
 			}
+			if s.tooLong() {
+				return
+			}
 		}
 		return
 	}
@@ -78,6 +82,18 @@ func (s *Session) commandInfo(names [][]byte) {
 	for _, c := range all {
 		writeInfo(&s.w, c)
 	}
+}
+
+// tooLong replaces the reply of the current command by an error if it is above
+// the output limit: one short argument may ask for kilobytes, and 64 Ki of them
+// for more than memory holds.
+func (s *Session) tooLong() bool {
+	if !s.w.Over(s.mark) {
+		return false
+	}
+	s.w.Buf = s.w.Buf[:s.mark]
+	s.w.Error(fmt.Sprintf("RCTOOLARGE the reply is above %d bytes, the output limit of a session; ask for fewer names at once", s.w.Limit))
+	return true
 }
 
 // writeInfo appends the ten elements that describe a command.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ringcache/ringcache/internal/command"
@@ -43,6 +44,25 @@ func TestCommandTable(t *testing.T) {
 			}
 		}
 	}
+}
+
+// COMMAND DOCS with 60,000 times the same name built 600 MB of reply, 14 s long,
+// and then closed the connection because of it.
+func TestCommandDocsOfManyNamesIsBounded(t *testing.T) {
+	s, _ := start(t, Options{OutputLimit: 100 << 10})
+	c := dial(t, s)
+	for _, sub := range []string{"DOCS", "INFO"} {
+		args := []string{"COMMAND", sub}
+		for range 5000 {
+			args = append(args, "client")
+		}
+		c.send(string(resp.AppendCommandStrings(nil, args...)))
+		v, err := c.value()
+		if err != nil || !strings.HasPrefix(v.Text(), "RCTOOLARGE the reply is above 102400 bytes") {
+			t.Errorf("COMMAND %s: %.100q, %v", sub, v.Text(), err)
+		}
+	}
+	c.ask("PING", "PONG")
 }
 
 func checkEntry(t *testing.T, e resp.Value) {

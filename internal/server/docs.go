@@ -40,17 +40,19 @@ func (s *Session) commandDocs(names [][]byte) {
 			cmds = append(cmds, c)
 		}
 	}
-	writeDocs(&s.w, cmds)
+	s.w.Map(len(cmds))
+	for _, c := range cmds {
+		writeNamedDoc(&s.w, c)
+		if s.tooLong() {
+			return
+		}
+	}
 }
 
-// writeDocs appends a map from the full name of each command to its
-// documentation.
-func writeDocs(w *resp.Writer, cmds []*command.Command) {
-	w.Map(len(cmds))
-	for _, c := range cmds {
-		w.BulkString(c.FullName())
-		writeDoc(w, c)
-	}
+// writeNamedDoc appends the full name of a command and its documentation.
+func writeNamedDoc(w *resp.Writer, c *command.Command) {
+	w.BulkString(c.FullName())
+	writeDoc(w, c)
 }
 
 func writeDoc(w *resp.Writer, c *command.Command) {
@@ -68,7 +70,12 @@ func writeDoc(w *resp.Writer, c *command.Command) {
 		f = append(f, field{"arguments", func(w *resp.Writer) { writeArgs(w, c.Args) }})
 	}
 	if len(c.Subs) > 0 {
-		f = append(f, field{"subcommands", func(w *resp.Writer) { writeDocs(w, c.Subs) }})
+		f = append(f, field{"subcommands", func(w *resp.Writer) {
+			w.Map(len(c.Subs))
+			for _, sub := range c.Subs {
+				writeNamedDoc(w, sub)
+			}
+		}})
 	}
 	writeFields(w, f)
 }

@@ -20,7 +20,7 @@ func (t *stdTransport) flush() error {
 	if len(buf) == 0 {
 		return nil
 	}
-	defer func() { t.s.w.Buf = buf[:0] }()
+	t.s.w.Buf = buf[:0]
 	rest := buf
 	if !t.flushing.Load() {
 		if t.sendUntil.Sub(t.s.now) < stallAfter {
@@ -41,7 +41,8 @@ func (t *stdTransport) flush() error {
 	return t.enqueue(rest)
 }
 
-// enqueue gives bytes to the flusher, and starts it if there is none.
+// enqueue gives bytes, the end of s.w.Buf's array, to the flusher, and starts it
+// if there is none.
 func (t *stdTransport) enqueue(b []byte) error {
 	limit := t.srv.OutputLimit()
 	t.mu.Lock()
@@ -52,7 +53,13 @@ func (t *stdTransport) enqueue(b []byte) error {
 	if len(t.queue)+t.inHand+len(b) > limit {
 		return errOutputLimit
 	}
-	t.queue = append(t.queue, b...)
+	if len(t.queue) == 0 && cap(b) > keepSize {
+		// A large reply is handed over, not copied: the session may wait long
+		// for room and would hold it all the time.
+		t.queue, t.s.w.Buf = b, nil
+	} else {
+		t.queue = append(t.queue, b...)
+	}
 	if !t.flushing.Swap(true) {
 		// Ends when the queue is empty or the connection fails. The session
 		// that starts it is counted itself, so nobody waits for zero yet.

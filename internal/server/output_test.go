@@ -100,6 +100,26 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// While replies waited for a slow reader, the session kept a buffer of the same
+// size beside them: twice the memory for each such client.
+func TestSlowReaderCostsItsRepliesTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newMemListener()
+		s, node := start(t, Options{Listener: ln})
+		c := stall(t, ln, s, node)
+		s.EachSession(func(x *Session) bool {
+			if held := x.held.Load(); held > 2*firstRead {
+				t.Errorf("%d bytes wait, and the session holds %d beside them", x.transport.queued(), held)
+			}
+			return true
+		})
+		c.expect(string(node.values["k"]))
+		c.send("ECHO a\r\nGET k\r\nECHO b\r\n")
+		c.expect("a", string(node.values["k"]), "b")
+		s.Close()
+	})
+}
+
 func TestOutputLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newMemListener()
