@@ -151,7 +151,10 @@ func (m *rumourMember) Join(ctx context.Context) (int, error) {
 		var theirs []topology.NodeID
 		if other := m.r.members[id]; other != nil {
 			for k, p := range other.known {
-				if p.Health != membership.Dead {
+				// Hearsay alone revives nobody, see membership.
+				own, known := m.known[k]
+				buried := known && own.Health == membership.Dead && own.Boot >= p.Boot
+				if p.Health != membership.Dead && !buried {
 					theirs = append(theirs, k)
 				}
 			}
@@ -209,6 +212,18 @@ func (m *rumourMember) Leave(context.Context) error {
 }
 
 func (m *rumourMember) Close() error { return nil }
+
+// Reappear tells everybody that a later incarnation of a node is joining, of
+// which nothing else is ever heard.
+func (r *Rumours) Reappear(id topology.NodeID) {
+	r.mu.Lock()
+	entry := r.truth[id]
+	entry.Boot, entry.Sequence, entry.State = entry.Boot+1<<16, 1, topology.Joining
+	r.truth[id] = entry
+	delete(r.members, id)
+	r.mu.Unlock()
+	r.spread(id)
+}
 
 // Supersede tells a node that a later incarnation of its ID runs at a host.
 func (r *Rumours) Supersede(id topology.NodeID, host string) {

@@ -108,10 +108,15 @@ func (s *Sim) ID(name string) (id topology.NodeID) {
 	return id
 }
 
-// Get finds a node by name.
+// Get finds a node by name, its latest process.
 func (s *Sim) Get(name string) *SimNode {
-	i := slices.IndexFunc(s.Nodes, func(n *SimNode) bool { return n.Name == name })
-	return s.Nodes[i]
+	for _, n := range slices.Backward(s.Nodes) {
+		if n.Name == name {
+			return n
+		}
+	}
+	s.tb.Fatalf("there is no node %s", name)
+	return nil
 }
 
 // Kill ends a node without a word; nobody is told.
@@ -170,7 +175,7 @@ func (s *Sim) unsettled(slots []uint16) string {
 		}
 		v := n.Node.View()
 		if view != nil && v.Hash() != view.Hash() {
-			return fmt.Sprintf("views %016x and %016x", v.Hash(), view.Hash())
+			return fmt.Sprintf("%s has view %s, another has %s", n.Name, members(v), members(view))
 		}
 		view = v
 	}
@@ -181,6 +186,16 @@ func (s *Sim) unsettled(slots []uint16) string {
 		}
 	}
 	return ""
+}
+
+// members describes a View by who is in it.
+func members(v *topology.View) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%016x", v.Hash())
+	for _, m := range v.Members() {
+		fmt.Fprintf(&b, " %s:%s/%d", m.Host, m.State, m.Sequence)
+	}
+	return b.String()
 }
 
 // Do sends one command to a node in the name of a client and returns the reply

@@ -43,13 +43,14 @@ const maxEcho = 128
 
 func echo(b []byte) string { return string(b[:min(len(b), maxEcho)]) }
 
-// tooLong replaces a reply that is above the limit of the session by an error.
-func (c *Call) tooLong(mark int) bool {
-	if !c.W.Over(mark) {
+// TooLong replaces the reply since mark by an error if it is above the limit of
+// the session.
+func TooLong(w *resp.Writer, mark int) bool {
+	if !w.Over(mark) {
 		return false
 	}
-	c.W.Buf = c.W.Buf[:mark]
-	c.W.Error("RCTOOLARGE the reply is above " + strconv.Itoa(c.W.Limit) +
+	w.Buf = w.Buf[:mark]
+	w.Error("RCTOOLARGE the reply is above " + strconv.Itoa(w.Limit) +
 		" bytes, the output limit of a session; ask for fewer keys at once, or raise output-limit")
 	return true
 }

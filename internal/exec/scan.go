@@ -57,7 +57,7 @@ func scan(c *Call) {
 			n++
 		}
 	})
-	if c.tooLong(mark) {
+	if TooLong(c.W, mark) {
 		return
 	}
 	var room [64]byte
@@ -66,16 +66,7 @@ func scan(c *Call) {
 	var digits [20]byte
 	head.Bulk(strconv.AppendUint(digits[:0], next, 10))
 	head.Array(n)
-	insert(c.W, mark, head.Buf)
-}
-
-// insert puts a header in front of elements that were written before their
-// number was known.
-func insert(w *resp.Writer, mark int, head []byte) {
-	size := len(w.Buf)
-	w.Buf = append(w.Buf, head...) // room for the header
-	copy(w.Buf[mark+len(head):], w.Buf[mark:size])
-	copy(w.Buf[mark:], head)
+	c.W.Insert(mark, head.Buf)
 }
 
 // parseCursor reads what C's strtoul reads: an optional sign, digits, and
@@ -120,13 +111,13 @@ func keys(c *Call) {
 	for next := c.Eng.Scan(0, maxScanCount, add); next != 0 && !c.W.Over(mark); {
 		next = c.Eng.Scan(next, maxScanCount, add)
 	}
-	if c.tooLong(mark) {
+	if TooLong(c.W, mark) {
 		return
 	}
 	var room [24]byte
 	head := resp.Writer{Buf: room[:0], Proto: c.W.Proto}
 	head.Array(n)
-	insert(c.W, mark, head.Buf)
+	c.W.Insert(mark, head.Buf)
 }
 
 // dbSize: DBSIZE

@@ -23,7 +23,7 @@ func mget(c *Call) {
 	c.W.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
 		writeValue(c, key)
-		if c.tooLong(mark) {
+		if TooLong(c.W, mark) {
 			return
 		}
 	}

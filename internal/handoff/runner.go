@@ -14,9 +14,10 @@ import (
 const (
 	askTimeout     = time.Second            // one RELEASE call
 	renewAfter     = time.Second            // age at which an agreement is asked for again; see Barrier.Renew
-	repeatMin      = 20 * time.Millisecond  // wait after NOTYET
+	repeatMin      = 20 * time.Millisecond  // first wait before an Ask is repeated; each further one is half as long again
 	repeatJitter   = 30 * time.Millisecond  // added at random
-	failureMax     = 250 * time.Millisecond // longest wait after calls that failed
+	repeatMax      = 60 * time.Millisecond  // longest wait after an answer: so late is a slot opened after the last news
+	failureMax     = 250 * time.Millisecond // longest wait after a call that failed
 	remindInterval = 500 * time.Millisecond // how often lost slots are offered to their owner
 )
 
@@ -149,7 +150,7 @@ func (r *Runner) start(asks []Ask) {
 }
 
 func (r *Runner) askLoop(ctx context.Context, a Ask) {
-	failures, last := 0, ""
+	wait, last := repeatMin, ""
 	for {
 		call, done := context.WithTimeout(ctx, askTimeout)
 		answer, err := r.o.Send(call, a)
@@ -157,11 +158,9 @@ func (r *Runner) askLoop(ctx context.Context, a Ask) {
 		if a.ID == 0 || ctx.Err() != nil {
 			return
 		}
-		wait := repeatMin + rand.N(repeatJitter)
+		longest := repeatMax
 		if err != nil {
-			failures++
-			wait = min(failureMax, wait<<min(failures, 4))
-			answer = Answer{Why: err.Error()}
+			answer, longest = Answer{Why: err.Error()}, failureMax
 		}
 		if answer.Why != last {
 			last = answer.Why
@@ -181,10 +180,12 @@ func (r *Runner) askLoop(ctx context.Context, a Ask) {
 			a = next
 			continue // no reason to wait
 		}
-		if next, ok = r.await(ctx, next, changed, wait); !ok {
+		// Members that wait for each other's news are many when a whole cluster
+		// starts: at a fixed pace their questions alone would keep them busy.
+		if next, ok = r.await(ctx, next, changed, wait+rand.N(repeatJitter)); !ok {
 			return
 		}
-		a = next
+		a, wait = next, min(longest, wait*3/2)
 	}
 }
 

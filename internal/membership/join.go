@@ -26,6 +26,10 @@ type seedResult struct {
 	err          error
 }
 
+func (r *seedResult) refused() bool {
+	return errors.Is(r.err, errs.ErrMismatch) || errors.Is(r.err, errs.ErrAuth)
+}
+
 // Join contacts the seeds and exchanges state with those that answer. It
 // returns how many were reached.
 //
@@ -46,7 +50,20 @@ func (m *Membership) Join(ctx context.Context) (int, error) {
 	}
 	results := m.contact(ctx, seeds[:min(len(seeds), MaxSeeds)])
 	m.exchange(ctx, results)
-	return judgeSeeds(results)
+	reached, err := judgeSeeds(results)
+	if err == nil {
+		m.warnRefusals(results)
+	}
+	return reached, err
+}
+
+// warnRefusals logs refusals that no error tells of.
+func (m *Membership) warnRefusals(results []seedResult) {
+	for _, r := range results {
+		if r.refused() {
+			m.log.Warn("seed refuses this node", "seed", r.seed, "error", r.err)
+		}
+	}
 }
 
 // judgeSeeds turns results into what Join returns.
@@ -58,7 +75,7 @@ func judgeSeeds(results []seedResult) (reached int, err error) {
 		case r.own:
 		case r.err == nil:
 			reached++
-		case errors.Is(r.err, errs.ErrMismatch), errors.Is(r.err, errs.ErrAuth):
+		case r.refused():
 			refused = append(refused, r.seed)
 			cause = errors.Join(cause, r.err)
 		default:
@@ -100,9 +117,6 @@ func (m *Membership) contact(ctx context.Context, seeds []string) []seedResult {
 			// of the two has to be found out.
 			// This node itself may not know its gossip address yet.
 			r.own = r.err == nil && r.id == m.o.Self.ID && (r.gossip == m.gossip || r.gossip == "")
-			if r.err != nil && (errors.Is(r.err, errs.ErrMismatch) || errors.Is(r.err, errs.ErrAuth)) {
-				m.log.Warn("seed refuses this node", "seed", seed, "error", r.err)
-			}
 		})
 	}
 	wg.Wait()
@@ -203,7 +217,9 @@ func (m *Membership) rejoinSeeds() {
 			unknown = append(unknown, s)
 		}
 	}
-	for _, r := range m.contact(ctx, unknown) {
+	results := m.contact(ctx, unknown)
+	m.warnRefusals(results)
+	for _, r := range results {
 		if r.err == nil && !r.own && members[r.id] != r.gossip && ctx.Err() == nil {
 			m.rejoin(r.gossip)
 		}

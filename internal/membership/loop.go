@@ -53,7 +53,7 @@ func (m *Membership) turn() {
 // do carries out actions; nothing here blocks.
 func (m *Membership) do(actions []action) {
 	for _, a := range actions {
-		peer := slog.Group("peer", "id", a.member.ID, "boot", a.member.Boot, "addr", a.member.Addr())
+		peer := slog.Group("peer", "id", a.member.ID.String()[:8], "addr", a.member.Addr())
 		switch a.kind {
 		case actDial:
 			m.wg.Go(func() { m.dial(a.name, a.member) })
@@ -66,7 +66,7 @@ func (m *Membership) do(actions []action) {
 		case actPublish, actRefresh:
 			m.publish(a.kind == actPublish)
 		case actJoined:
-			m.log.Info("peer is alive", peer)
+			m.log.Debug("peer is alive", peer) // the View that follows says so too
 		case actDead:
 			m.log.Warn("peer is dead", peer, "why", a.text)
 		case actLeft:

@@ -24,6 +24,7 @@ const (
 	doubtMin       = 15 * time.Second // how long we suspect ourselves
 	doubtJitter    = 15 * time.Second
 	rejoinEvery    = 5 * time.Second // +-20 %
+	aloneEvery     = time.Second     // the same while nobody is known and there are seeds
 	seedsEvery     = 6               // rejoin turns between looks at the seeds when all is well
 	deadRedial     = 2 * time.Second // a dead peer that memberlist calls alive
 	recallFor      = time.Hour       // how long the rejoin loop tries a lost peer
@@ -167,8 +168,17 @@ func newPolicy(self topology.Member, hold time.Duration, seeds bool, seed uint64
 		current: map[topology.NodeID]*peer{},
 	}
 	p.lastTick, p.pausedAt = now, now
-	p.nextRejoin = now.Add(p.jitter(rejoinEvery, 0.2))
+	p.nextRejoin = now.Add(p.rejoinGap())
 	return p
+}
+
+// rejoinGap is the time to the next turn of the rejoin loop. Nodes that start
+// at one moment may each find nobody and go on alone: they meet soon.
+func (p *policy) rejoinGap() time.Duration {
+	if p.seeds && len(p.peers) == 0 {
+		return p.jitter(aloneEvery, 0.2)
+	}
+	return p.jitter(rejoinEvery, 0.2)
 }
 
 // step takes one event at time now and returns what to do, valid until the

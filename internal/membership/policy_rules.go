@@ -32,7 +32,7 @@ func (p *policy) tick(now time.Time) {
 		p.reindex()
 	}
 	if !now.Before(p.nextRejoin) && !p.leaving {
-		p.nextRejoin = now.Add(p.jitter(rejoinEvery, 0.2))
+		p.nextRejoin = now.Add(p.rejoinGap())
 		p.turn(now)
 	}
 }

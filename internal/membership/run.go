@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	updateTimeout = 500 * time.Millisecond // the broadcast goes on after it
-	leaveTimeout  = 5 * time.Second        // without a deadline in the context
-	maxRejoins    = 4                      // push/pulls and seed rounds at a time
+	updateTimeout = time.Millisecond // the broadcast goes on after it
+	leaveTimeout  = 5 * time.Second  // without a deadline in the context
+	maxRejoins    = 4                // push/pulls and seed rounds at a time
 )
 
 // Membership is a running member of a cluster. Its goroutines, all ended and
@@ -197,7 +197,8 @@ func (m *Membership) announcer() {
 	for {
 		select {
 		case <-m.announce:
-			// A timeout is no loss: the broadcast stays queued.
+			// A timeout is no loss: the broadcast stays queued. Waiting for it
+			// would only hold up the next change, and Close.
 			if err := m.list.UpdateNode(updateTimeout); err != nil {
 				m.log.Debug("own entry is still being announced", "error", err)
 			}

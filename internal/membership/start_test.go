@@ -175,7 +175,12 @@ func TestLoggerRoutesLevels(t *testing.T) {
 	l.Printf("[WARN] memberlist: three")
 	l.Printf("[ERR] memberlist: four")
 	l.Printf("five")
-	for _, want := range []string{"level=DEBUG msg=one", "level=DEBUG msg=two", "level=WARN msg=three", "level=WARN msg=four", "level=DEBUG msg=five"} {
+	l.Printf("[WARN] memberlist: Got ping for unexpected node 'x' from=127.0.0.1:1")
+	l.Printf("[ERR] memberlist: Failed fallback TCP ping: timeout 500ms: dial tcp: refused")
+	l.Printf("[ERR] memberlist: discarding stream with unacceptable label \"other\": from=127.0.0.1:1")
+	l.Printf("[ERR] memberlist: Decrypt packet failed: no key from=127.0.0.1:1")
+	for _, want := range []string{"level=DEBUG msg=one", "level=DEBUG msg=two", "level=DEBUG msg=three", "level=DEBUG msg=four", "level=DEBUG msg=five",
+		"level=DEBUG msg=\"Got ping", "level=DEBUG msg=\"Failed fallback", "level=WARN msg=\"discarding stream", "level=WARN msg=\"Decrypt packet"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

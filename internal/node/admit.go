@@ -57,7 +57,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	case command.Role:
 		role(w)
 	case command.Shutdown:
-		n.shutdownCommand(args, w)
+		n.shutdownCommand(s, args, w)
 	default:
 		n.execute(n.ctx, cmd, args, w)
 	}
@@ -114,7 +114,9 @@ func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.
 // elsewhere answers a request for a slot whose serving bit is off: MOVED if
 // another node is its owner. If this node is the owner and waits to take over,
 // the request goes once to whoever served the slot before, or waits for the
-// bit; MOVED back is never answered, so that redirects cannot loop.
+// bit; MOVED back is never answered, so that redirects cannot loop. A node that
+// is joining waits until it has a place: no client knows it yet, unless as the
+// process that ran here before, whose place the others keep for it.
 func (n *Node) elsewhere(ctx context.Context, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, serveWait)
 	defer cancel()
@@ -126,11 +128,11 @@ func (n *Node) elsewhere(ctx context.Context, cmd *command.Command, args [][]byt
 		}
 		p := n.pub.Load()
 		owner := p.view.Owner(slot)
-		if owner >= 0 && !p.isSelf(owner) {
+		if owner >= 0 && !p.isSelf(owner) && !p.joining() {
 			w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 			return
 		}
-		if owner >= 0 && asked != p.view.Hash() {
+		if owner >= 0 && p.isSelf(owner) && asked != p.view.Hash() {
 			asked = p.view.Hash()
 			if n.forward(ctx, p, cmd, args, slot, w) {
 				return

@@ -149,15 +149,20 @@ func (n *Node) keysInSlot(args [][]byte, w *resp.Writer) {
 		w.Error("ERR Invalid slot or number of keys")
 		return
 	}
-	slot := uint16(number)
-	var keys [][]byte
-	n.eng.KeysInSlot(slot, int(min(count, maxKeysInSlot)), func(key []byte) {
-		keys = append(keys, append([]byte(nil), key...))
+	mark, found := len(w.Buf), 0
+	n.eng.KeysInSlot(uint16(number), int(min(count, maxKeysInSlot)), func(key []byte) {
+		if !w.Over(mark) {
+			w.Bulk(key)
+			found++
+		}
 	})
-	w.Array(len(keys))
-	for _, k := range keys {
-		w.Bulk(k)
+	if exec.TooLong(w, mark) {
+		return
 	}
+	var room [16]byte
+	head := resp.Writer{Buf: room[:0], Proto: w.Proto}
+	head.Array(found)
+	w.Insert(mark, head.Buf)
 }
 
 // meetCommand contacts the node at an address in the background, as Redis does.

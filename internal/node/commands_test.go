@@ -1,9 +1,11 @@
 package node
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
 )
@@ -58,13 +60,18 @@ func TestCommands(t *testing.T) {
 		{"CONFIG GET maxmemory-policy", "[maxmemory-policy noeviction]"},
 		{"CONFIG SET maxmemory-policy allkeys-lru", "OK"},
 		{"CONFIG SET maxmemory-policy none", "~argument(s) must be one of the following"},
-		{"CONFIG SET maxclients 0", "~must be a positive number"},
+		{"CONFIG SET maxclients 0", "~argument must be between 1 and 1000000 inclusive"},
+		{"CONFIG SET maxclients 99999999999", "~argument must be between 1 and 1000000 inclusive"},
+		{"CONFIG SET maxclients abc", "~argument couldn't be parsed into an integer"},
+		{"CONFIG SET maxmemory 0", "~a cache without a limit would fill the machine"},
+		{"CONFIG SET maxmemory 100mb MAXMEMORY 200mb", "~duplicate parameter"},
+		{"CONFIG SET maxmemory 100mb bogus", "ERR syntax error"},
 		{"CONFIG SET maxclients 5 maxmemory x", "~maxmemory"},
 		{"CONFIG GET maxclients", "[maxclients 10000]"},
 		{"CONFIG SET appendonly yes", "~can't set immutable config"},
 		{"CONFIG SET appendonly no", "OK"},
 		{"CONFIG SET no-such-thing 1", "ERR Unknown option or number of arguments for CONFIG SET - 'no-such-thing'"},
-		{"CONFIG SET maxmemory", "~wrong number of arguments"},
+		{"CONFIG SET maxmemory", "ERR syntax error"},
 		{"CONFIG NOPE", "ERR unknown subcommand 'NOPE'. Try CONFIG HELP."},
 		{"CONFIG RESETSTAT", "OK"},
 		{"SHUTDOWN", "~belongs to another program"},
@@ -135,9 +142,17 @@ func TestInfo(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	asked := make(chan string, 2)
 	n := alone(t, func(o *Options) { o.OnShutdown = func(why string) { asked <- why } })
+	for _, args := range [][]string{{"SAVE", "NOSAVE"}, {"ABORT", "NOW"}, {"LATER"}} {
+		if v := run(t, n, 2, append([]string{"SHUTDOWN"}, args...)...); v.Text() != "ERR syntax error" {
+			t.Errorf("%q: %q", args, v.Text())
+		}
+	}
 	for range 2 {
-		if v := run(t, n, 2, "SHUTDOWN", "NOSAVE"); v.Text() != "OK" {
-			t.Fatalf("%q", v.Text())
+		s, w := &fakeSession{}, resp.Writer{Proto: 2}
+		n.Exec(s, command.Lookup([]byte("shutdown")), [][]byte{[]byte("SHUTDOWN"), []byte("NOSAVE")}, &w)
+		// redis-py takes any reply for a failure.
+		if len(w.Buf) != 0 || !s.closed {
+			t.Fatalf("reply %q, session closed %v; want none and closed", w.Buf, s.closed)
 		}
 	}
 	if why := <-asked; why != "SHUTDOWN" {
@@ -147,6 +162,27 @@ func TestShutdown(t *testing.T) {
 	case <-asked:
 		t.Error("asked twice")
 	default:
+	}
+}
+
+// CLUSTER GETKEYSINSLOT copied every key of a slot, whatever their size.
+func TestKeysInSlotIsBoundedByTheOutputLimit(t *testing.T) {
+	n := alone(t, nil)
+	for i := range 50 {
+		run(t, n, 2, "SET", "{t}"+strings.Repeat("k", 1000)+strconv.Itoa(i), "v")
+	}
+	slot := run(t, n, 2, "CLUSTER", "KEYSLOT", "{t}").Text()
+	ask := func(count string, limit int) string {
+		w := resp.Writer{Proto: 2, Limit: limit}
+		cmd := command.Lookup([]byte("cluster")).Sub([]byte("getkeysinslot"))
+		n.Exec(&fakeSession{}, cmd, [][]byte{[]byte("CLUSTER"), []byte("GETKEYSINSLOT"), []byte(slot), []byte(count)}, &w)
+		return string(w.Buf)
+	}
+	if got := ask("50", 10_000); !strings.HasPrefix(got, "-RCTOOLARGE the reply is above 10000 bytes") {
+		t.Errorf("%.80q", got)
+	}
+	if got := ask("3", 10_000); !strings.HasPrefix(got, "*3\r\n$10") {
+		t.Errorf("%.80q", got)
 	}
 }
 

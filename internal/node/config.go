@@ -16,6 +16,9 @@ import (
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
+// maxClients is the greatest value of maxclients.
+const maxClients = 1_000_000
+
 // settings are the parameters that CONFIG SET may change and the node keeps.
 type settings struct {
 	mu         sync.Mutex
@@ -61,6 +64,9 @@ var variableParams = map[string]variable{
 		get: func(n *Node) string { return strconv.FormatInt(n.eng.Stats().MaxBytes, 10) },
 		check: func(n *Node, v string) (func() error, error) {
 			bytes, err := parseMemory(v)
+			if err == nil && bytes == 0 {
+				err = errors.New("argument must be above 0: a cache without a limit would fill the machine")
+			}
 			return func() error { return n.eng.SetMaxBytes(bytes) }, err
 		},
 	},
@@ -85,8 +91,11 @@ var variableParams = map[string]variable{
 		get: func(n *Node) string { return strconv.Itoa(n.settings.clients()) },
 		check: func(n *Node, v string) (func() error, error) {
 			count, err := strconv.Atoi(v)
-			if err != nil || count < 1 {
-				return nil, errors.New("argument must be a positive number")
+			switch {
+			case err != nil:
+				return nil, errors.New("argument couldn't be parsed into an integer")
+			case count < 1 || count > maxClients:
+				return nil, fmt.Errorf("argument must be between 1 and %d inclusive", maxClients)
 			}
 			return func() error { n.setMaxClients(count); return nil }, nil
 		},
@@ -148,6 +157,9 @@ func (n *Node) config(cmd *command.Command, args [][]byte, w *resp.Writer) {
 func (n *Node) configGet(patterns [][]byte, w *resp.Writer) {
 	found := map[string]string{}
 	for _, raw := range patterns {
+		if len(found) == len(fixedParams)+len(variableParams) {
+			break
+		}
 		pattern := strings.ToLower(string(raw))
 		match := func(name string) bool {
 			ok, err := path.Match(pattern, name)
@@ -174,12 +186,18 @@ func (n *Node) configGet(patterns [][]byte, w *resp.Writer) {
 // configSet sets all the given parameters or, if one is wrong, none.
 func (n *Node) configSet(args [][]byte, w *resp.Writer) {
 	if len(args)%2 != 0 {
-		exec.WrongArity(w, "config|set")
+		w.Error("ERR syntax error")
 		return
 	}
 	var apply []func() error
+	seen := map[string]bool{}
 	for i := 0; i < len(args); i += 2 {
 		name, value := strings.ToLower(string(args[i])), string(args[i+1])
+		if seen[name] {
+			w.Error(setFailed(name, "duplicate parameter"))
+			return
+		}
+		seen[name] = true
 		if fixed, ok := fixedParams[name]; ok {
 			if value != fixed {
 				w.Error(setFailed(name, "can't set immutable config"))

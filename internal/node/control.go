@@ -18,27 +18,32 @@ func role(w *resp.Writer) {
 	w.Array(0)
 }
 
-// shutdownCommand answers SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. There is
-// nothing to save; the reply is sent before the node ends.
-func (n *Node) shutdownCommand(args [][]byte, w *resp.Writer) {
+// shutdownCommand executes SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. There is
+// nothing to save. Success has no reply, as in Redis: the connection ends.
+func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
+	seen := map[string]bool{}
 	for _, a := range args[1:] {
-		switch strings.ToLower(string(a)) {
-		case "nosave", "save", "now", "force":
-		case "abort":
-			w.Error("ERR No shutdown in progress.")
-			return
+		word := strings.ToLower(string(a))
+		switch word {
+		case "nosave", "save", "now", "force", "abort":
+			seen[word] = true
 		default:
 			w.Error("ERR syntax error")
 			return
 		}
 	}
-	if n.o.OnShutdown == nil {
+	switch {
+	case seen["abort"] && len(seen) > 1, seen["save"] && seen["nosave"]:
+		w.Error("ERR syntax error")
+	case seen["abort"]:
+		w.Error("ERR No shutdown in progress.")
+	case n.o.OnShutdown == nil:
 		w.Error("ERR this node belongs to another program, which has to end it")
-		return
+	default:
+		n.log.Info("shutdown requested by a client")
+		s.CloseAfterReply()
+		n.shutdown("SHUTDOWN")
 	}
-	n.log.Info("shutdown requested by a client")
-	w.Simple("OK")
-	n.shutdown("SHUTDOWN")
 }
 
 // redisPolicies are Redis's names of policies that exist here too.

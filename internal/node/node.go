@@ -45,12 +45,17 @@ type Node struct {
 	news       chan struct{} // capacity 1: there is a newer snapshot than viewLoop has seen
 	superseded atomic.Bool
 	draining   atomic.Bool
-	stopping   sync.Once // OnShutdown
-	closing    sync.Once
-	closeErr   error
 
-	viewMu sync.Mutex // one View at a time is built and adopted
-	selfMu sync.Mutex // guards self
+	refusals    atomic.Int64 // of peers, since the last line about one in the log
+	lastRefusal atomic.Int64 // when that was, in ms
+
+	stopping sync.Once // OnShutdown
+	closing  sync.Once
+	closeErr error
+
+	viewMu sync.Mutex                   // one View at a time is built and adopted
+	held   map[topology.NodeID]heldTill // members whose place is kept; guarded by viewMu
+	selfMu sync.Mutex                   // guards self
 	self   topology.Member
 
 	calls    sync.Pool // of *exec.Call
@@ -159,13 +164,17 @@ func (n *Node) Drain(ctx context.Context) error {
 	if n.membership() == nil || n.superseded.Load() || n.draining.Swap(true) {
 		return nil
 	}
+	n.log.Info("leaving: the other members take the slots over")
 	if err := n.setState(topology.Draining); err != nil {
 		n.log.Warn("cannot announce the leave", "error", err)
 	}
 	err := n.awaitRelease(ctx)
 	// Whoever has not asked for its slots by now finds nobody to ask.
 	n.barrier.Retire()
-	return errors.Join(err, n.membership().Leave(ctx))
+	if err = errors.Join(err, n.membership().Leave(ctx)); err == nil {
+		n.log.Info("left the cluster")
+	}
+	return err
 }
 
 // awaitRelease waits until no slot is served for another owner any more.

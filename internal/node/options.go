@@ -27,6 +27,12 @@ const (
 	contactInterval = time.Second
 	// startWait is how long Start waits for the agreement of the others.
 	startWait = 2 * time.Second
+	// newsWait is how long news of members are gathered before they make a View:
+	// when a cluster starts they come in bursts, and each View costs a placement.
+	newsWait = 3 * time.Millisecond
+	// restartHold is how long a restarted member keeps its place in the View
+	// while it is on its way to become active again.
+	restartHold = 2 * time.Second
 	// startRetry is the pause between two rounds over the seeds.
 	startRetry = 250 * time.Millisecond
 )

@@ -58,7 +58,7 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 	case cmd.ID == command.RCHello:
 		h, err := n.auth.ServerHello(args, w)
 		if err != nil {
-			n.log.Warn("refused a peer", "error", err)
+			n.refusedPeer(s, err)
 			return
 		}
 		s.SetAttachment(&peerSession{handshake: h})
@@ -84,8 +84,7 @@ func (n *Node) peerAuth(s Session, st *peerSession, args [][]byte, w *resp.Write
 		h, st.handshake = st.handshake, nil
 	}
 	if err := n.auth.ServerVerify(h, args, w); err != nil {
-		n.log.Warn("refused a peer", "error", err)
-		s.CloseAfterReply()
+		n.refusedPeer(s, err)
 		return
 	}
 	st.id, st.proven = h.Peer, true
@@ -101,6 +100,19 @@ func (n *Node) peerAuth(s Session, st *peerSession, args [][]byte, w *resp.Write
 	for _, f := range fields {
 		w.BulkString(f)
 	}
+}
+
+// refusedPeer ends the session of a peer that could not prove itself. Anybody
+// can cause it, so the log gets one line a second.
+func (n *Node) refusedPeer(s Session, err error) {
+	s.CloseAfterReply()
+	now := n.clock.millis()
+	last := n.lastRefusal.Load()
+	if now-last < 1000 || !n.lastRefusal.CompareAndSwap(last, now) {
+		n.refusals.Add(1)
+		return
+	}
+	n.log.Warn("refused a peer", "error", err, "more_since_the_last_line", n.refusals.Swap(0))
 }
 
 // checkParams compares what a peer said of itself with this node.

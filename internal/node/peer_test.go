@@ -28,6 +28,9 @@ func TestPeerHandshakeRefusals(t *testing.T) {
 			if v := runAs(t, n, s, 2, append([]string{"RC.HELLO"}, tc.args...)...); v.Kind != resp.Error || !strings.HasPrefix(v.Text(), tc.want) {
 				t.Errorf("%q", v.Text())
 			}
+			if !s.closed {
+				t.Error("the session stays open")
+			}
 			if v := runAs(t, n, s, 2, "RC.AUTH", strings.Repeat("00", 32)); !strings.HasPrefix(v.Text(), "RCAUTH") || s.peer || !s.closed {
 				t.Errorf("RC.AUTH after it: %q, peer %v, closed %v", v.Text(), s.peer, s.closed)
 			}

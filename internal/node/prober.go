@@ -2,8 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/link"
@@ -40,7 +43,7 @@ func (p prober) Probe(ctx context.Context, m topology.Member) error {
 func (p prober) Contact(ctx context.Context, seed string) (gossip string, id topology.NodeID, err error) {
 	c, err := p.dial(ctx, seed)
 	if err != nil {
-		return "", id, err
+		return "", id, seedError{seed, err}
 	}
 	defer c.Close()
 	if err := p.n.checkParams(c.PeerInfo(), seed); err != nil {
@@ -51,4 +54,29 @@ func (p prober) Contact(ctx context.Context, seed string) (gossip string, id top
 		return "", id, fmt.Errorf("%w: the node at %s has no gossip address yet", errs.ErrUnavailable, seed)
 	}
 	return v.Text(), c.PeerID(), nil
+}
+
+// seedError is a failed contact in the words of whoever lists it by its seed.
+type seedError struct {
+	seed string
+	err  error
+}
+
+func (e seedError) Unwrap() error { return e.err }
+
+func (e seedError) Error() string {
+	switch {
+	case errors.Is(e.err, errs.ErrMismatch), errors.Is(e.err, errs.ErrAuth):
+	case errors.Is(e.err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, errs.ErrTimeout):
+		return "no answer"
+	}
+	text := strings.TrimPrefix(e.err.Error(), e.seed+": ")
+	text = strings.TrimPrefix(text, "no connection: ")
+	// What the other side answered names itself "this node".
+	for _, code := range []string{"RCMISMATCH " + errs.ErrMismatch.Error() + ": ", "RCAUTH " + errs.ErrAuth.Error() + ": "} {
+		text = strings.Replace(text, code, "it answers: ", 1)
+	}
+	return text
 }

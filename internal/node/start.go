@@ -22,6 +22,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.o.Standalone || n.o.Port == 0 {
 		return n.setState(topology.Active)
 	}
+	began := time.Now()
 	o := n.o.Membership
 	o.Self, o.Cluster, o.Secret = n.selfMember(), n.o.Cluster, n.o.Secret
 	o.Discovery, o.Prober, o.OnChange = n.seeds, prober{n}, n.onSnapshot
@@ -45,6 +46,10 @@ func (n *Node) Start(ctx context.Context) error {
 		return err
 	}
 	n.awaitSlots(ctx)
+	v := n.View()
+	self, _ := v.Index(n.id)
+	n.log.Info("member of the cluster", "cluster", n.o.Cluster, "members", v.Len(), "slots", v.OwnedBy(self), "gossip", mem.Gossip(),
+		"took", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
 
@@ -85,7 +90,8 @@ func (n *Node) join(ctx context.Context) error {
 		}
 		reached := 0
 		if err == nil {
-			if reached, err = n.membership().Join(ctx); err != nil {
+			// The round that the deadline cuts off says less than the one before.
+			if reached, err = n.membership().Join(ctx); err != nil && (last == nil || ctx.Err() == nil) {
 				last = err
 			}
 		}
@@ -127,13 +133,12 @@ func (n *Node) awaitPeers(ctx context.Context) {
 }
 
 func (n *Node) noSeed(seeds []string, last error) error {
-	err := fmt.Errorf("%w: none of the seeds %s answered within %v; check that they run and are reachable, "+
-		"or list this node's own address %s among the seeds to let it start first",
-		errs.ErrNoSeed, strings.Join(seeds, ", "), n.o.JoinTimeout, net.JoinHostPort(n.o.Host, fmt.Sprint(n.o.Port)))
-	if last != nil {
-		err = fmt.Errorf("%w: %w", err, last)
+	advice := fmt.Sprintf("check that they run and are reachable, or list this node's own address %s among the seeds to let it start first",
+		net.JoinHostPort(n.o.Host, fmt.Sprint(n.o.Port)))
+	if !errors.Is(last, errs.ErrNoSeed) { // which names every seed
+		last = errors.Join(fmt.Errorf("%w: %s", errs.ErrNoSeed, strings.Join(seeds, ", ")), last)
 	}
-	return err
+	return fmt.Errorf("cannot join cluster %q within %v: %w; %s", n.o.Cluster, n.o.JoinTimeout, last, advice)
 }
 
 // isOwnAddress tells whether a seed names this node: its advertised address, or

@@ -1,8 +1,13 @@
 package node
 
 import (
+	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/ringcache/ringcache/internal/handoff"
 	"github.com/ringcache/ringcache/internal/membership"
@@ -56,6 +61,12 @@ func (p *published) isSelf(i int) bool {
 	return m.ID == p.self && m.Boot == p.boot
 }
 
+// joining tells whether this process is on its way into the cluster.
+func (p *published) joining() bool {
+	i, ok := p.view.Index(p.self)
+	return ok && p.isSelf(i) && p.view.Member(i).State == topology.Joining
+}
+
 // servers lists the members that may still serve a slot that this node owns:
 // its owners in earlier Views, newest first, this process excepted.
 func (p *published) servers(slot uint16) []topology.Member {
@@ -89,12 +100,24 @@ func (n *Node) onSnapshot(s membership.Snapshot) {
 	}
 }
 
-// viewLoop is the single writer of the View. It ends when the node closes.
+// viewLoop makes Views of news, a burst at a time. It ends when the node closes.
 func (n *Node) viewLoop() {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	defer t.Stop()
+	gathering := false
 	for {
 		select {
 		case <-n.news:
-			n.rebuild()
+			if !gathering {
+				gathering = true
+				t.Reset(newsWait)
+			}
+		case <-t.C:
+			gathering = false
+			if next := n.rebuild(); next > 0 {
+				t.Reset(next)
+			}
 		case <-n.ctx.Done():
 			return
 		}
@@ -102,8 +125,9 @@ func (n *Node) viewLoop() {
 }
 
 // rebuild makes a View of the latest snapshot and this node's own entry and
-// adopts it.
-func (n *Node) rebuild() {
+// adopts it. It returns after what time it has to be repeated without any news;
+// 0: need not.
+func (n *Node) rebuild() (again time.Duration) {
 	n.viewMu.Lock()
 	defer n.viewMu.Unlock()
 	var snap membership.Snapshot
@@ -118,51 +142,137 @@ func (n *Node) rebuild() {
 	if snap.Superseded {
 		n.supersede(snap.By)
 	}
-	members := n.members(snap)
-	v, err := topology.NewView(n.o.Params, n.place, members, nil)
+	old := n.pub.Load()
+	members, again := n.members(snap, old)
+	v, err := n.viewOf(members, old)
 	if err != nil {
 		n.log.Error("cannot place the slots; keeping the view", "error", err)
-		return
+		return again
 	}
-	old := n.pub.Load()
 	p := n.newPublished(v, snap, old)
 	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
 	if old == nil || old.view.Hash() != v.Hash() {
 		n.installRoutes(p)
 		n.logChange(old, v)
 	}
+	return again
+}
+
+// viewOf makes a View, or takes the present one if only somebody's health is
+// news.
+func (n *Node) viewOf(members []topology.Member, old *published) (*topology.View, error) {
+	slices.SortFunc(members, func(a, b topology.Member) int { return a.ID.Compare(b.ID) })
+	if old != nil && slices.Equal(members, old.view.Members()) {
+		return old.view, nil
+	}
+	return topology.NewView(n.o.Params, n.place, members, nil)
 }
 
 // members lists who belongs to the View: the snapshot without the dead, with
-// this node's own latest entry.
-func (n *Node) members(snap membership.Snapshot) []topology.Member {
+// this node's own latest entry. again is when a kept place ends.
+func (n *Node) members(snap membership.Snapshot, old *published) (out []topology.Member, again time.Duration) {
 	self := n.selfMember()
-	var out []topology.Member
+	now := time.Now()
 	for _, p := range snap.Members {
 		switch {
 		case p.ID == n.id && p.Boot == self.Boot && p.Sequence >= self.Sequence:
 			self = p.Member // exactly what the others see
 		case p.ID != n.id && p.Health != membership.Dead:
-			out = append(out, p.Member)
+			m, left := n.keepPlace(p.Member, old, now)
+			if left > 0 && (again == 0 || left < again) {
+				again = left
+			}
+			out = append(out, m)
 		}
 	}
 	if snap.Superseded {
 		self = snap.By
 	}
-	return append(out, self)
+	return append(out, self), again
 }
 
-func (n *Node) logChange(old *published, v *topology.View) {
-	var before *topology.View
+// heldTill is how long the place of a restarted member is kept.
+type heldTill struct {
+	boot uint64 // of the new incarnation
+	end  time.Time
+}
+
+// keepPlace gives the entry under which a member stands in the View. A process
+// that died and came back before anybody took it for dead comes as joining,
+// owns nothing yet, and will own the same slots in a moment. Without its place
+// they would move to the others and back, and with them slots between others:
+// keys would be lost on nodes that never failed. So its old entry stays until
+// it is active, for restartHold at most (left is what remains of that). It
+// makes requests wait meanwhile, see elsewhere.
+func (n *Node) keepPlace(m topology.Member, old *published, now time.Time) (_ topology.Member, left time.Duration) {
+	var before *topology.Member
 	if old != nil {
-		before = old.view
+		if i, ok := old.view.Index(m.ID); ok {
+			before = old.view.Member(i)
+		}
 	}
-	c := topology.Diff(before, v)
+	if before == nil || !before.State.OwnsSlots() || m.State > topology.Warming || m.Boot <= before.Boot {
+		delete(n.held, m.ID)
+		return m, 0
+	}
+	h, ok := n.held[m.ID]
+	if !ok || h.boot != m.Boot {
+		h = heldTill{m.Boot, now.Add(restartHold)}
+		if n.held == nil {
+			n.held = map[topology.NodeID]heldTill{}
+		}
+		n.held[m.ID] = h
+		n.log.Info("a member has restarted; it keeps its slots while it joins", "peer", m.Addr(), "limit", restartHold.String())
+	}
+	if left = h.end.Sub(now); left <= 0 {
+		return m, 0 // the entry of held goes when it is active or gone
+	}
+	return *before, left
+}
+
+// maxNamed bounds the members named in one line of the log.
+const maxNamed = 8
+
+func (n *Node) logChange(old *published, v *topology.View) {
+	if old == nil {
+		return
+	}
+	c := topology.Diff(old.view, v)
 	moved := 0
 	for _, m := range c.Moves {
 		moved += int(m.Last-m.First) + 1
 	}
-	n.log.Info("new view", "hash", viewHash(v), "members", v.Len(), "joined", len(c.Joined), "left", len(c.Left), "slots_moved", moved)
+	owners := 0
+	for i := range v.Len() {
+		if v.OwnedBy(i) > 0 {
+			owners++
+		}
+	}
+	args := []any{"hash", viewHash(v), "members", v.Len(), "owners", owners}
+	names := func(word string, ids []topology.NodeID, in *topology.View) {
+		var list []string
+		for _, id := range ids[:min(len(ids), maxNamed)] {
+			if i, ok := in.Index(id); ok {
+				list = append(list, in.Member(i).Addr())
+			}
+		}
+		if len(ids) > maxNamed {
+			list = append(list, fmt.Sprintf("and %d more", len(ids)-maxNamed))
+		}
+		if len(list) > 0 {
+			args = append(args, word, strings.Join(list, ","))
+		}
+	}
+	names("joined", c.Joined, v)
+	names("gone", c.Left, old.view)
+	if moved > 0 {
+		args = append(args, "slots_moved", moved)
+	}
+	level := slog.LevelInfo
+	if len(c.Joined)+len(c.Left)+moved == 0 {
+		level = slog.LevelDebug // somebody's own entry is new
+	}
+	n.log.Log(n.ctx, level, "new view", args...)
 }
 
 func viewHash(v *topology.View) string {

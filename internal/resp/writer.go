@@ -24,6 +24,15 @@ func (w *Writer) Over(mark int) bool { return w.Limit > 0 && len(w.Buf)-mark > w
 // Raw appends bytes that are already encoded replies.
 func (w *Writer) Raw(b []byte) { w.Buf = append(w.Buf, b...) }
 
+// Insert puts bytes in front of what was written since mark: the header of an
+// aggregate whose number of elements was not known before.
+func (w *Writer) Insert(mark int, head []byte) {
+	size := len(w.Buf)
+	w.Buf = append(w.Buf, head...) // room for the header
+	copy(w.Buf[mark+len(head):], w.Buf[mark:size])
+	copy(w.Buf[mark:], head)
+}
+
 // Simple appends a simple string, such as "OK".
 func (w *Writer) Simple(s string) { w.Buf = appendLine(w.Buf, '+', s) }
 
