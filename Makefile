@@ -9,10 +9,10 @@ FUZZTIME ?= 10s
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz bench docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what the tests need and the machine lacks (apt-get, as root)
 	@scripts/setup.sh
@@ -43,6 +43,16 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 
 bench: ## run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...
+
+bench-hitratio: ## hit ratios on traces and Zipf beside other caches (ARGS=-quick)
+	@cd bench && go run ./hitratio $(ARGS)
+
+bench-memory: ## bytes per item beside redis-server and memcached
+	@scripts/setup.sh --bench
+	@cd bench && go run ./memory $(ARGS)
+
+bench-engine: ## operations per second and GC pauses beside other Go caches
+	@cd bench && go run ./engine $(ARGS)
 
 docs: ## regenerate docs/configuration.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: redis-server and
 # redis-cli (differential tests, real clients), with --race also a C compiler
-# for the race detector. As root it uses apt-get; otherwise it says what is
+# for the race detector, with --bench memcached to compare with. As root it uses apt-get; otherwise it says what is
 # missing and fails, because the tests would.
 set -euo pipefail
 
@@ -10,6 +10,9 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 command -v redis-cli >/dev/null || missing+=(redis-tools)
 if [ "${1:-}" = --race ]; then
     command -v gcc >/dev/null || command -v cc >/dev/null || missing+=(gcc libc6-dev)
+fi
+if [ "${1:-}" = --bench ]; then
+    command -v memcached >/dev/null || missing+=(memcached)
 fi
 [ "${#missing[@]}" -gt 0 ] || exit 0
 

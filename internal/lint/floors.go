@@ -66,8 +66,9 @@ var Rooms = []Room{
 		Why: "a proxy keeps no data"},
 	{Path: "client", Floor: 4, Modules: []string{xSync, xTime}, Never: []string{"internal/node", "internal/membership", "internal/server"},
 		Why: "an application that only reads a cache must not compile a node"},
-	{Path: "local", Floor: 4, Never: []string{"internal/node", "internal/membership", "internal/server", "internal/link"},
-		Why: "a program that wants memory and eviction alone must not compile a network"},
+	{Path: "local", Floor: 4, NoStd: []string{"net", "context"}, NoGo: true,
+		Never: []string{"internal/topology", "internal/membership", "internal/link", "internal/node", "internal/server", "client"},
+		Why:   "whoever wants the engine alone compiles nothing of the cluster"},
 	{Path: "internal/console", Floor: 4, Never: []string{"internal/node", "internal/engine"},
 		Why: "the console reads through its own Source interface"},
 	{Path: "internal/workload", Floor: 4, Same: []string{"client"}, Modules: []string{xz, xTime, xSync},
@@ -101,4 +102,5 @@ var Foreign = []string{
 	"github.com/redis/", "github.com/go-redis/", "github.com/gomodule/redigo", "github.com/valkey-io/", "github.com/mediocregopher/radix",
 	"github.com/golang/groupcache", "github.com/mailgun/groupcache", "github.com/groupcache/", "github.com/olric-data/", "github.com/buraksezer/",
 	"github.com/dgraph-io/", "github.com/allegro/bigcache", "github.com/coocood/freecache", "github.com/maypok86/otter", "github.com/tidwall/",
+	"github.com/Yiling-J/theine", "github.com/VictoriaMetrics/fastcache", "github.com/hashicorp/golang-lru/v2",
 }
