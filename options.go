@@ -30,7 +30,8 @@ const (
 	DefaultClusterName = "ringcache"
 	MaxClusterName     = 128 // bytes
 
-	gossipOffset = 10000
+	gossipOffset   = 10000
+	minBufferLimit = 64 << 20 // of the default only
 )
 
 // Options configure a node. The zero value is a node alone in its process,
@@ -99,6 +100,13 @@ type Options struct {
 	// OutputLimit bounds the unsent replies of one session, in bytes; default
 	// 64 MiB. A session above it is closed.
 	OutputLimit int
+	// BufferLimit bounds what all sessions hold together, in bytes, beyond 16
+	// KiB for each: unfinished commands and unsent replies. It comes on top of
+	// MaxMemory. Default: a quarter of MaxMemory, but at least 64 MiB and twice
+	// MaxValue. The session that needs more pays: commands and replies are
+	// dropped and answered with RCBUSY, and a session that does not read its
+	// replies is closed. Peers count, but are never refused.
+	BufferLimit int64
 
 	// Failure detection: interval and timeout of gossip probes (1 s, 500 ms),
 	// suspicion multiplier (4) and how long a death is held back (3 s).
@@ -124,6 +132,7 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxValue, DefaultMaxValue)
 	set(&o.MaxClients, DefaultMaxClients)
 	set(&o.OutputLimit, DefaultOutputLimit)
+	set(&o.BufferLimit, max(minBufferLimit, o.MaxMemory/4, 2*int64(o.MaxValue)))
 	set(&o.JoinTimeout, DefaultJoinTimeout)
 	set(&o.Weight, 1)
 	o.Weight = max(o.Weight, 0)
@@ -184,7 +193,7 @@ func (o Options) validate() error {
 		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)
 	}
 	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients),
-		"OutputLimit": int64(o.OutputLimit), "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
+		"OutputLimit": int64(o.OutputLimit), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
 		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {
 			add("%s is negative", name)

@@ -91,7 +91,7 @@ func (r *Node) start(no node.Options, ln net.Listener, o Options) (*Node, error)
 	if ln != nil {
 		r.srv, err = server.New(server.Options{Listener: ln, Handler: handler{r.n}, Password: o.Password, Unprotected: o.ClusterSecret != "",
 			MaxClients: o.MaxClients, PeerReserve: membership.MaxPeers, MaxValue: o.MaxValue, OutputLimit: o.OutputLimit,
-			Version: o.Version, Logger: o.Logger})
+			BufferLimit: o.BufferLimit, Version: o.Version, Logger: o.Logger})
 		if err != nil {
 			return nil, errors.Join(err, ln.Close(), r.n.Close())
 		}

@@ -21,13 +21,14 @@ func (t *stdTransport) flush() error {
 		return nil
 	}
 	t.s.w.Buf = buf[:0]
-	rest := buf
+	n := 0
 	if !t.flushing.Load() {
 		if t.sendUntil.Sub(t.s.now) < stallAfter {
 			t.sendUntil = t.srv.o.Now().Add(2 * stallAfter)
 			t.conn.SetWriteDeadline(t.sendUntil)
 		}
-		n, err := t.conn.Write(buf)
+		var err error
+		n, err = t.conn.Write(buf)
 		t.srv.counters.netOut.Add(int64(n))
 		if err == nil {
 			return nil
@@ -35,15 +36,15 @@ func (t *stdTransport) flush() error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		rest = buf[n:]
 		t.sendUntil = time.Time{} // the flusher sets deadlines of its own
 	}
-	return t.enqueue(rest)
+	return t.enqueue(buf, n)
 }
 
-// enqueue gives bytes, the end of s.w.Buf's array, to the flusher, and starts it
-// if there is none.
-func (t *stdTransport) enqueue(b []byte) error {
+// enqueue gives buf, which was s.w.Buf, to the flusher without its first n
+// bytes, and starts it if there is none.
+func (t *stdTransport) enqueue(buf []byte, n int) error {
+	b := buf[n:]
 	limit := t.srv.OutputLimit()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,12 +54,22 @@ func (t *stdTransport) enqueue(b []byte) error {
 	if len(t.queue)+t.inHand+len(b) > limit {
 		return errOutputLimit
 	}
-	if len(t.queue) == 0 && cap(b) > keepSize {
+	switch {
+	case t.s.tight:
+		// The buffer is beyond the budget; what waits must find room in it.
+		t.s.w.Buf = nil
+		t.account(len(t.in)+t.lists, t.queueHeld, t.batchHeld, true)
+		fallthrough
+	case len(t.queue) > 0 || cap(b) <= keepSize:
+		if !t.growQueue(len(t.queue) + len(b)) {
+			return errBufferLimit
+		}
+		t.queue = append(t.queue, b...)
+	default:
 		// A large reply is handed over, not copied: the session may wait long
 		// for room and would hold it all the time.
 		t.queue, t.s.w.Buf = b, nil
-	} else {
-		t.queue = append(t.queue, b...)
+		t.account(len(t.in)+t.lists, cap(buf), t.batchHeld, true)
 	}
 	if !t.flushing.Swap(true) {
 		// Ends when the queue is empty or the connection fails. The session
@@ -68,6 +79,22 @@ func (t *stdTransport) enqueue(b []byte) error {
 	return nil
 }
 
+// growQueue makes the queue's room at least size bytes, if the budget has them.
+// t.mu is held.
+func (t *stdTransport) growQueue(size int) bool {
+	if size <= cap(t.queue) {
+		return true
+	}
+	room := max(size, cap(t.queue)+cap(t.queue)/2)
+	if !t.account(t.own, room, t.batchHeld, false) {
+		if room = size; !t.account(t.own, room, t.batchHeld, false) {
+			return false
+		}
+	}
+	t.queue = append(make([]byte, 0, room), t.queue...)
+	return true
+}
+
 // flushQueue is the flusher.
 func (t *stdTransport) flushQueue() {
 	var spare []byte
@@ -75,19 +102,25 @@ func (t *stdTransport) flushQueue() {
 		t.mu.Lock()
 		if len(t.queue) == 0 {
 			t.queue = nil
+			t.account(t.own, 0, 0, true)
 			t.flushing.Store(false)
 			t.room.Broadcast()
 			t.mu.Unlock()
 			return
 		}
+		if t.batchHeld > keepSize {
+			spare, t.batchHeld = nil, 0
+		}
 		batch := t.queue
 		t.queue, t.inHand = spare[:0], len(batch)
+		t.account(t.own, t.batchHeld, t.queueHeld, true)
 		t.mu.Unlock()
 		spare = batch
 		if err := t.writeAll(batch); err != nil {
 			t.sendFailed(err)
 			t.mu.Lock()
 			t.queue, t.inHand, t.sendErr = nil, 0, err
+			t.account(t.own, 0, 0, true)
 			t.flushing.Store(false)
 			t.room.Broadcast()
 			t.mu.Unlock()
@@ -133,7 +166,11 @@ func (t *stdTransport) awaitRoom(limit int) bool {
 
 // sendFailed ends the connection because replies cannot be sent.
 func (t *stdTransport) sendFailed(err error) {
-	if err == errOutputLimit || errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case err == errBufferLimit:
+		t.srv.log.Warn("replies cannot wait; session closed", "session", t.s.id, "remote", addrText(t.s.remote),
+			"waiting", t.queued(), "err", t.srv.budget.refuse("close sessions that do not read, or raise the buffer limit"))
+	case err == errOutputLimit || errors.Is(err, os.ErrDeadlineExceeded):
 		t.srv.counters.outputLimit.Add(1)
 		t.srv.log.Warn("client does not read its replies; session closed", "session", t.s.id,
 			"remote", addrText(t.s.remote), "waiting", t.queued(), "limit", t.srv.OutputLimit(), "err", err)

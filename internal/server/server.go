@@ -71,6 +71,14 @@ type Options struct {
 	// OutputLimit bounds the replies in bytes that wait for one session.
 	// Beyond it the session is closed. Default 64 MiB.
 	OutputLimit int
+	// BufferLimit bounds, in bytes, what the buffers of all sessions hold
+	// together beyond 16 KiB for each: unfinished commands and unsent replies.
+	// The session that needs more pays: its command is dropped and answered
+	// with RCBUSY, so is a reply for which there is no room although its
+	// command was executed, and a session whose replies cannot wait is closed.
+	// One reply per running command is counted only once it is made. Peers
+	// count, and are never refused. Default 256 MiB.
+	BufferLimit int64
 	// PreAuthTimeout bounds the time until a session has authenticated.
 	// Default 10 s.
 	PreAuthTimeout time.Duration
@@ -92,6 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxClients, 10_000)
 	setDefault(&o.MaxValue, 256<<10)
 	setDefault(&o.OutputLimit, 64<<20)
+	setDefault(&o.BufferLimit, 256<<20)
 	setDefault(&o.PreAuthTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	if o.Version == "" {
@@ -114,12 +123,13 @@ func (o Options) withDefaults() (Options, error) {
 	check(o.PeerReserve >= 0, "peer reserve is %d, must not be negative", o.PeerReserve)
 	check(o.MaxValue > 0 && o.MaxValue <= resp.MaxProtoBulk, "max value is %d, must be 1 to %d", o.MaxValue, resp.MaxProtoBulk)
 	check(o.OutputLimit > 0, "output limit is %d, must be positive", o.OutputLimit)
+	check(o.BufferLimit > 0, "buffer limit is %d, must be positive", o.BufferLimit)
 	check(o.PreAuthTimeout > 0, "pre-auth timeout is %v, must be positive", o.PreAuthTimeout)
 	check(o.WriteTimeout > 0, "write timeout is %v, must be positive", o.WriteTimeout)
 	return o, errors.Join(faults...)
 }
 
-func setDefault[T int | time.Duration](v *T, def T) {
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
@@ -139,6 +149,7 @@ type Server struct {
 	preAuth, normal, peer resp.Limits // never written after New
 
 	counters counters
+	budget   budget
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -165,6 +176,7 @@ func New(o Options) (*Server, error) {
 		listener: o.Listener,
 		sessions: make(map[uint64]*Session),
 		quit:     make(chan struct{}),
+		budget:   budget{limit: o.BufferLimit},
 		preAuth:  resp.PreAuthLimits(),
 		normal:   resp.DefaultLimits(max(o.MaxValue, maxKey)),
 		peer:     resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),

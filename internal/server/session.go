@@ -17,6 +17,9 @@ type transport interface {
 	interrupt(cut bool)
 	// queued returns how many bytes of replies wait; from any goroutine.
 	queued() int
+	// book books the session's buffers as they are now. Without force it
+	// reports false if the budget is used up. For the session's goroutine.
+	book(force bool) bool
 }
 
 // How a session is asked to end, by increasing force.
@@ -52,10 +55,14 @@ type Session struct {
 	asking  bool
 	closing bool // close after the replies were flushed
 
-	replyOff bool // CLIENT REPLY OFF
-	skip     bool // the reply of the current command is dropped
-	skipNext bool // CLIENT REPLY SKIP: that of the next one
-	unpaid   int  // bytes of replies while unauthenticated
+	replyOff bool   // CLIENT REPLY OFF
+	skip     bool   // the reply of the current command is dropped
+	skipNext bool   // CLIENT REPLY SKIP: that of the next one
+	unpaid   int    // bytes of replies while unauthenticated
+	paid     int    // the capacity of w.Buf that is booked
+	most     int    // the most arguments of a command in this turn
+	tight    bool   // w.Buf is beyond the budget: flush and give it back
+	busy     string // the answer to the command that is being skipped for want of memory
 	commands uint64
 	errors   uint64
 	lastSeen *command.Command
@@ -64,7 +71,7 @@ type Session struct {
 	isPeer  atomic.Bool
 	active  atomic.Int64 // ms since created, at the last turn
 	pending atomic.Int64 // bytes read and not yet parsed
-	held    atomic.Int64 // bytes of both buffers
+	held    atomic.Int64 // bytes of both buffers and the parser's lists
 	last    atomic.Pointer[command.Command]
 	profile atomic.Pointer[profile]
 }

@@ -19,6 +19,10 @@ type Stats struct {
 	NetIn        uint64 // bytes
 	NetOut       uint64 // bytes
 
+	BufferBytes    int64  // what the buffers of all sessions hold beyond their allowance, now
+	BufferLimit    int64  // Options.BufferLimit
+	BufferRefusals uint64 // commands and replies dropped, and sessions closed, because of it
+
 	OutputLimit     uint64 // sessions closed because their client did not read
 	PreAuthTimeouts uint64
 	AuthFailures    uint64
@@ -114,6 +118,9 @@ func (s *Server) Stats() Stats {
 		ProtocolErrors:  uint64(c.protocolErrors.Load()),
 		TooLarge:        uint64(c.tooLarge.Load()),
 		Panics:          uint64(c.panics.Load()),
+		BufferBytes:     s.budget.held.Load(),
+		BufferLimit:     s.budget.limit,
+		BufferRefusals:  uint64(s.budget.refusals.Load()),
 	}
 	st.CommandsPerSec, st.NetInPerSec, st.NetOutPerSec = c.rates(s.o.Now())
 	return st
@@ -123,7 +130,7 @@ func (s *Server) Stats() Stats {
 func (s *Server) ResetStats() {
 	c := &s.counters
 	for _, v := range []*atomic.Int64{&c.total, &c.rejected, &c.commands, &c.errorReplies, &c.netIn, &c.netOut,
-		&c.outputLimit, &c.preAuthTimeouts, &c.authFailures, &c.protocolErrors, &c.tooLarge, &c.panics} {
+		&c.outputLimit, &c.preAuthTimeouts, &c.authFailures, &c.protocolErrors, &c.tooLarge, &c.panics, &s.budget.refusals} {
 		v.Store(0)
 	}
 	c.cur.Store(nil)

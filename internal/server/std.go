@@ -19,6 +19,9 @@ const (
 	// than a quarter.
 	keepSize   = 64 << 10
 	quietTurns = 128
+	// largeSize is the buffer size above which a buffer goes as soon as its
+	// command is finished.
+	largeSize = 1 << 20
 	// idleAfter is how long a session must be silent to give back all buffers
 	// beyond firstRead.
 	idleAfter = 2 * time.Second
@@ -49,6 +52,7 @@ type stdTransport struct {
 	// Owned by the session's goroutine.
 	in        []byte // in[:filled] is read and not consumed
 	filled    int
+	lists     int // bytes that the parser's lists of arguments may hold
 	quiet     int // turns in a row that needed little of large buffers
 	mode      readMode
 	readUntil time.Time // when the idle deadline passes
@@ -61,6 +65,13 @@ type stdTransport struct {
 	queue   []byte    // replies that the flusher has not taken yet
 	inHand  int       // bytes that the flusher has taken and not written yet
 	sendErr error     // why the flusher gave up
+
+	// What the budget counts (account). own is written by the session only,
+	// under mu, so the session may read it without.
+	own       int   // bytes of in, s.w.Buf and lists
+	queueHeld int   // bytes of the array of queue
+	batchHeld int   // bytes of the array that the flusher writes or keeps
+	booked    int64 // what the budget counts for this session
 }
 
 func newStdTransport(srv *Server, s *Session, conn net.Conn) *stdTransport {
@@ -89,12 +100,16 @@ func (t *stdTransport) queued() int {
 // run serves the session until it ends.
 func (t *stdTransport) run() {
 	polite := t.loop()
+	t.discard()
 	if polite {
 		t.awaitRoom(0)
-		linger(t.conn, t.scratch())
+		linger(t.conn, make([]byte, firstRead))
 	}
 	t.conn.Close()
 	t.awaitRoom(0)
+	t.mu.Lock()
+	t.account(0, 0, 0, true)
+	t.mu.Unlock()
 	t.srv.o.Handler.Closed(t.s)
 	t.srv.remove(t.s)
 }
@@ -105,7 +120,7 @@ func (t *stdTransport) loop() bool {
 	for t.read() {
 		v := runAgain
 		for v == runAgain {
-			if t.s.stop.Load() == stopCut || !t.awaitRoom(t.srv.OutputLimit()/2) {
+			if t.s.stop.Load() == stopCut || t.flushing.Load() && !t.awaitRoom(t.maxWaiting()) {
 				return false
 			}
 			t.s.pending.Store(int64(t.filled))
@@ -130,7 +145,9 @@ func (t *stdTransport) loop() bool {
 
 // read waits for bytes and reports whether there are any.
 func (t *stdTransport) read() bool {
-	t.grow()
+	if !t.grow() && !t.drop() {
+		return false
+	}
 	for {
 		t.armRead()
 		if t.s.stop.Load() != stopNot {
@@ -173,7 +190,7 @@ func (t *stdTransport) armRead() {
 			t.mode = readPreAuth
 			t.conn.SetReadDeadline(s.since.Add(limit))
 		}
-	case len(t.in) > firstRead || cap(s.w.Buf) > firstRead:
+	case len(t.in) > firstRead || cap(s.w.Buf) > firstRead || t.lists > 0:
 		if t.mode != readIdle || t.readUntil.Sub(s.now) < idleAfter/2 {
 			now := t.srv.o.Now()
 			t.mode, t.readUntil = readIdle, now.Add(idleAfter)
@@ -198,13 +215,12 @@ func (t *stdTransport) tooLate() {
 
 // grow makes room behind the bytes that were read. Beyond readSize the buffer
 // grows towards the end of the current command, but never to more than twice
-// of what has been received.
-func (t *stdTransport) grow() {
-	size := len(t.in)
-	if t.filled < size {
-		return
-	}
+// of what has been received. It reports false if the budget has no room for
+// the unfinished command.
+func (t *stdTransport) grow() bool {
+	size, lists := len(t.in), t.lists
 	switch {
+	case t.filled < size:
 	case size == 0:
 		size = firstRead
 	case size < readSize:
@@ -212,25 +228,40 @@ func (t *stdTransport) grow() {
 	default:
 		size = min(max(t.filled+t.s.parser.Need(), size+size/2), 2*size)
 	}
-	in := make([]byte, size)
-	copy(in, t.in[:t.filled])
-	t.in = in
-	t.hold()
+	if t.filled > firstRead && t.s.busy == "" {
+		if n := announced(t.in[:t.filled], size); n > keepArgs {
+			lists = max(lists, n*argCost)
+		}
+	}
+	if !t.reserve(size, lists) {
+		return false
+	}
+	if size > len(t.in) {
+		in := make([]byte, size)
+		copy(in, t.in[:t.filled])
+		t.in = in
+	}
+	return true
 }
 
-// relax gives large buffers back when many turns in a row needed little of them;
-// used is what this turn needed.
+// relax gives large buffers back when many turns in a row needed little of them,
+// and very large ones, or any when memory is scarce, at once; used is what this
+// turn needed. The replies are flushed.
 func (t *stdTransport) relax(used int) {
 	t.hold()
-	large := max(len(t.in), cap(t.s.w.Buf))
-	if large <= keepSize || used >= large/4 {
-		t.quiet = 0
-		return
-	}
-	if t.quiet++; t.quiet >= quietTurns {
-		t.quiet = 0
+	large := max(len(t.in), cap(t.s.w.Buf), t.lists)
+	switch {
+	case t.s.tight || large > largeSize || t.own > allowance && t.srv.budget.scarce():
+		t.s.tight = false
+		t.s.w.Buf = nil
+		t.shrink(readSize)
+	case large > keepSize && used < large/4:
+		if t.quiet++; t.quiet < quietTurns {
+			return
+		}
 		t.shrink(readSize)
 	}
+	t.quiet = 0
 }
 
 // shrink gives back buffers beyond size bytes. The replies must be flushed.
@@ -243,21 +274,6 @@ func (t *stdTransport) shrink(size int) {
 	if cap(t.s.w.Buf) > size && len(t.s.w.Buf) == 0 {
 		t.s.w.Buf = nil
 	}
-	t.s.parser.Trim()
+	t.trim()
 	t.hold()
-}
-
-// hold publishes the size of the buffers.
-func (t *stdTransport) hold() {
-	if held := int64(len(t.in) + cap(t.s.w.Buf)); held != t.s.held.Load() {
-		t.s.held.Store(held)
-	}
-}
-
-// scratch returns room for bytes that are read and dropped.
-func (t *stdTransport) scratch() []byte {
-	if len(t.in) == 0 {
-		t.in = make([]byte, firstRead)
-	}
-	return t.in
 }

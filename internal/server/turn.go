@@ -43,12 +43,13 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		case size == 0:
 			return n, needBytes
 		case len(args) > 0:
+			s.most = max(s.most, len(args))
 			s.execute(args)
 		}
 		if s.closing {
 			return n, endSession
 		}
-		if n < len(in) && len(s.w.Buf) >= flushAt {
+		if n < len(in) && (s.tight || len(s.w.Buf) >= flushAt) {
 			return n, runAgain
 		}
 	}
@@ -80,8 +81,13 @@ func (s *Session) unreadable(err error) {
 	s.begin()
 	var large *resp.TooLargeError
 	if errors.As(err, &large) {
-		s.srv.counters.tooLarge.Add(1)
-		s.refuse(large)
+		if s.busy != "" {
+			s.w.Error(s.busy)
+			s.busy = ""
+		} else {
+			s.srv.counters.tooLarge.Add(1)
+			s.refuse(large)
+		}
 		s.finish(nil)
 		return
 	}
@@ -129,6 +135,9 @@ func (s *Session) finish(cmd *command.Command) {
 	}
 	if s.replyOff || s.skip {
 		s.w.Buf = s.w.Buf[:s.mark]
+	}
+	if cap(s.w.Buf) > s.paid {
+		s.replyGrew()
 	}
 	if s.trusted() {
 		return
