@@ -76,6 +76,7 @@ func TestServerErrors(t *testing.T) {
 		{"not an integer", "ERR value is not an integer or out of range", client.ErrNotInteger, client.ErrUnavailable},
 		{"overflow", "ERR increment or decrement would overflow", client.ErrNotInteger, nil},
 		{"no permission", "NOPERM this user has no permissions", client.ErrAuth, nil},
+		{"buffers full", "RCBUSY session buffers hold 70000000 bytes, limit 67108864; a command was dropped", client.ErrUnavailable, client.ErrTooLarge},
 		{"not serving", "RCNOTSERVING slot 5", client.ErrUnavailable, nil},
 		{"loading", "LOADING Redis is loading the dataset in memory", client.ErrUnavailable, nil},
 		{"another", "WRONGTYPE Operation against a key holding the wrong kind of value", nil, client.ErrUnavailable},

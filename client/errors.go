@@ -148,7 +148,7 @@ func serverError(text string) error {
 		sentinel = errs.ErrNoMemory
 	case "NOAUTH", "NOPERM", "WRONGPASS":
 		sentinel = errs.ErrAuth
-	case "RCNOTSERVING", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "TRYAGAIN":
+	case "RCNOTSERVING", "RCBUSY", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "TRYAGAIN":
 		sentinel = errs.ErrUnavailable
 	case "ERR":
 		switch {

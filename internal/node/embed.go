@@ -173,7 +173,7 @@ func wireError(v resp.Value) error {
 		return fmt.Errorf("%w: %w", errs.ErrNoMemory, text)
 	case "RCTOOLARGE":
 		return fmt.Errorf("%w: %w", errs.ErrTooLarge, text)
-	case "TRYAGAIN", "MOVED", "LOADING", "CLUSTERDOWN", codeUnavailable, codeNotServing:
+	case "TRYAGAIN", "RCBUSY", "MOVED", "LOADING", "CLUSTERDOWN", codeUnavailable, codeNotServing:
 		return fmt.Errorf("%w: %w", errs.ErrUnavailable, text)
 	}
 	if strings.Contains(string(text), "not an integer") || strings.Contains(string(text), "overflow") {

@@ -62,6 +62,8 @@ type FrontStats struct {
 	Connected, Peers          int64 // sessions now
 	Total, Rejected, Commands uint64
 	NetIn, NetOut             uint64 // bytes
+	BufferBytes, BufferLimit  int64  // of all session buffers together
+	BufferRefusals            uint64
 	// Rates over the last full second.
 	CommandsPerSec, NetInPerSec, NetOutPerSec float64
 }
