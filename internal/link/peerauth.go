@@ -162,9 +162,17 @@ func (a *PeerAuth) serverVerify(h *Handshake, args [][]byte) error {
 	}
 	var got [proofBytes]byte
 	if len(args) < 2 || !decodeHex(got[:], args[1]) || !hmac.Equal(got[:], want) {
-		return fmt.Errorf("%w: the peer does not know the cluster secret", errs.ErrAuth)
+		return a.otherSecret()
 	}
 	return nil
+}
+
+// otherSecret says whose secret is missing, as far as this side can know.
+func (a *PeerAuth) otherSecret() error {
+	if len(a.Secret) == 0 {
+		return fmt.Errorf("%w: the peer has a cluster secret and this node has none; set cluster-secret to the same value on every node", errs.ErrAuth)
+	}
+	return fmt.Errorf("%w: the peer has another cluster secret, or none; set cluster-secret to the same value on every node", errs.ErrAuth)
 }
 
 // decodeHex fills dst exactly.
@@ -254,7 +262,7 @@ func (a *PeerAuth) checkHello(v resp.Value, nonce [nonceBytes]byte) (*transcript
 		return nil, err
 	}
 	if !hmac.Equal(got[:], want) {
-		return nil, fmt.Errorf("%w: the peer does not know the cluster secret", errs.ErrAuth)
+		return nil, a.otherSecret()
 	}
 	return t, nil
 }

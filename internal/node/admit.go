@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"strconv"
 
 	"github.com/ringcache/ringcache/internal/command"
@@ -13,6 +14,7 @@ import (
 // Session is what the node needs of an accepted connection.
 type Session interface {
 	ID() uint64
+	RemoteAddr() net.Addr
 	// Attachment is a place for the node's own state of the session.
 	Attachment() any
 	SetAttachment(any)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
 
@@ -20,11 +21,12 @@ type fakeSession struct {
 	peer, closed bool
 }
 
-func (s *fakeSession) ID() uint64          { return 1 }
-func (s *fakeSession) Attachment() any     { return s.attachment }
-func (s *fakeSession) SetAttachment(v any) { s.attachment = v }
-func (s *fakeSession) SetPeer(v bool)      { s.peer = v }
-func (s *fakeSession) CloseAfterReply()    { s.closed = true }
+func (s *fakeSession) ID() uint64           { return 1 }
+func (s *fakeSession) RemoteAddr() net.Addr { return nil }
+func (s *fakeSession) Attachment() any      { return s.attachment }
+func (s *fakeSession) SetAttachment(v any)  { s.attachment = v }
+func (s *fakeSession) SetPeer(v bool)       { s.peer = v }
+func (s *fakeSession) CloseAfterReply()     { s.closed = true }
 
 // alone opens and starts a node without peers.
 func alone(t testing.TB, change func(*Options)) *Node {

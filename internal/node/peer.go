@@ -112,7 +112,7 @@ func (n *Node) refusedPeer(s Session, err error) {
 		n.refusals.Add(1)
 		return
 	}
-	n.log.Warn("refused a peer", "error", err, "more_since_the_last_line", n.refusals.Swap(0))
+	n.log.Warn("refused a peer", "remote", s.RemoteAddr(), "error", err, "more_since_the_last_line", n.refusals.Swap(0))
 }
 
 // checkParams compares what a peer said of itself with this node.
