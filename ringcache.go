@@ -24,6 +24,10 @@ import (
 	"github.com/ringcache/ringcache/internal/server"
 )
 
+// shutdownWait bounds the drain after the command SHUTDOWN, or after another
+// process took over the node's ID.
+const shutdownWait = 5 * time.Second
+
 // Node is a running node. All methods are safe for concurrent use.
 type Node struct {
 	n    *node.Node
@@ -73,8 +77,12 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		Engine:  engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy},
 		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, Logger: o.Logger,
 		OnShutdown: func(string) {
-			// Close reports its own failure to whoever calls it again.
-			r.Close()
+			// In good order: the reply of the session that asked, and those
+			// before it, must still be flushed.
+			ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+			defer cancel()
+			// What fails is reported to whoever calls Close again.
+			_ = r.Drain(ctx)
 		},
 	}
 }
