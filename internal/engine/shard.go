@@ -26,7 +26,8 @@ type shard struct {
 	pending bool    // events were written during this hold: wake the feeds after it
 	rand    rng
 	sweep
-	txn Txn
+	scratch *batch // copies of the running write's key and value, once anything may move
+	txn     Txn
 	counters
 	checks uint32 // holds ended, for the sampling of checked builds
 

@@ -21,14 +21,13 @@ type write struct {
 	now        int64
 	kind       EventKind // of the event that reports it
 
-	form    int
-	large   bool
-	size    int // bytes in the segment
-	blocks  int // of the chain
-	queue   int
-	bucket  int
-	lo      uint32 // frequency and last access, shifted
-	scratch *batch // holds copies of key and value once anything may move
+	form   int
+	large  bool
+	size   int // bytes in the segment
+	blocks int // of the chain
+	queue  int
+	bucket int
+	lo     uint32 // frequency and last access, shifted
 }
 
 // shape chooses how the record will be stored.
@@ -65,7 +64,7 @@ func (s *shard) store(w *write, old loc) error {
 		err := s.prepare(w)
 		old, s.keep = s.keep, 0
 		if err != nil {
-			s.e.freeScratch(w)
+			s.freeScratch()
 			return err
 		}
 		if old == 0 && w.kind == EventTTL {
@@ -74,14 +73,14 @@ func (s *shard) store(w *write, old loc) error {
 	}
 	s.append(w, old)
 	s.report(w)
-	s.e.freeScratch(w)
+	s.freeScratch()
 	return nil
 }
 
-func (e *Engine) freeScratch(w *write) {
-	if w.scratch != nil {
-		e.freeBatch(w.scratch)
-		w.scratch = nil
+func (s *shard) freeScratch() {
+	if s.scratch != nil {
+		s.e.freeBatch(s.scratch)
+		s.scratch = nil
 	}
 }
 
@@ -196,9 +195,9 @@ func (s *shard) prepare(w *write) error {
 	if s.e.closed.Load() {
 		return errs.ErrClosed // Close waits for this lock before the arena goes
 	}
-	w.scratch = s.e.newBatch()
-	b := append(append(w.scratch.bytes[:0], w.key...), w.value...)
-	w.scratch.bytes = b
+	s.scratch = s.e.newBatch()
+	b := append(append(s.scratch.bytes[:0], w.key...), w.value...)
+	s.scratch.bytes = b
 	w.key, w.value = b[:len(w.key):len(w.key)], b[len(w.key):]
 	a := &s.e.arena
 	for all := false; ; {
