@@ -68,7 +68,7 @@ func (a *arena) init(limit int64, shards int) error {
 	a.unit = minUnit
 	reach := int64(defaultReach)
 	if limit != unlimited {
-		for limit > reach/2 {
+		for limit > reach-reach/8 {
 			reach *= 2
 			a.unit++
 		}
@@ -76,8 +76,15 @@ func (a *arena) init(limit int64, shards int) error {
 	// Small blocks are for small limits: their arena need not reach far.
 	reach = min(reach, int64(a.blockBytes)<<22)
 	chunks := int(reach >> a.chunkShift)
-	if err := a.mem.open(chunks, a.blockBytes); err != nil {
-		return err
+	for {
+		err := a.mem.open(chunks, a.blockBytes)
+		if err == nil {
+			break
+		}
+		// Where address space is rationed, take what the limit needs.
+		if chunks /= 2; int64(chunks-2)<<a.chunkShift < limit {
+			return err
+		}
 	}
 	a.most = chunks
 	words := (chunks + 63) / 64

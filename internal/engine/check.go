@@ -11,7 +11,7 @@ const (
 	// checkEvery is how many holds pass between two checks of a shard in checked
 	// builds, and checkEntries up to which size a shard is checked at all: a
 	// check reads every entry.
-	checkEvery   = 256
+	checkEvery   = 2048
 	checkEntries = 4096
 )
 

@@ -27,7 +27,10 @@ func (s *shard) evictSegment(p *policy, now int64) bool {
 	}
 	before := s.e.arenaOf(s)
 	for round := 0; ; round++ {
-		id := p.victim(s)
+		id := s.expiredSegment(now)
+		if id == 0 {
+			id = p.victim(s)
+		}
 		if id == 0 {
 			return false
 		}
@@ -39,6 +42,20 @@ func (s *shard) evictSegment(p *policy, now int64) bool {
 			return true
 		}
 	}
+}
+
+// expiredSegment returns a segment in which every deadline has passed, 0 if
+// there is none: it goes before anything that lives.
+func (s *shard) expiredSegment(now int64) uint32 {
+	if s.vols == 0 {
+		return 0
+	}
+	for id := range s.segs {
+		if g := &s.segs[id]; g.vols > 0 && g.vols == g.count && g.latest < now {
+			return uint32(id)
+		}
+	}
+	return 0
 }
 
 // arenaOf returns the bytes that a shard has taken.

@@ -146,6 +146,9 @@ func TestHitRatio(t *testing.T) {
 		keys := loadTrace(t, tc.trace)
 		got, mean, limit := atCapacity(t, keys, tc.capacity, DefaultPolicy)
 		lru, _, _ := atCapacity(t, keys, tc.capacity, "lru")
+		if got < tc.best-0.6 {
+			t.Errorf("%s@%d: %.2f, the best of LRU, SIEVE and S3-FIFO is %.2f", tc.trace, tc.capacity, got, tc.best)
+		}
 		t.Logf("%-22s @%-5d s3fifo %6.2f lru %6.2f best known %6.2f; %.0f keys in %d bytes", tc.trace, tc.capacity, got, lru, tc.best, mean, limit)
 	}
 }

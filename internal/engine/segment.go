@@ -20,7 +20,9 @@ const (
 	buckets       = 6
 	bucketsFrom   = 48 // segments that a shard needs for more than one bucket
 	segmentsAimed = 32 // how many segments a shard is divided into
-	recordsAimed  = 16 // how many records a segment should hold
+	recordsAimed  = 16 // how many records a segment should hold, eight times as many from
+	// largeShard bytes on
+	largeShard = 256 << 10
 )
 
 var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
@@ -72,7 +74,11 @@ func (s *shard) segOf(l loc) uint32 {
 func (s *shard) target(size int) int {
 	a := &s.e.arena
 	total := int(s.queues[small].bytes + s.queues[main].bytes)
-	n := max(total/segmentsAimed, min(recordsAimed*size, total/8)) >> a.blockShift
+	aimed := recordsAimed
+	if total >= largeShard {
+		aimed = 8 * recordsAimed
+	}
+	n := max(total/segmentsAimed, min(aimed*size, total/8)) >> a.blockShift
 	if n <= 1 {
 		return 1
 	}
