@@ -280,7 +280,7 @@ func TestParallelWritersNeverOvershoot(t *testing.T) {
 			runtime.Gosched()
 		}
 	})
-	for w := range 8 {
+	for w := range 16 {
 		writers.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 3))
 			value := make([]byte, 20_000)

@@ -198,7 +198,7 @@ func TestRandomKeyIsRoughlyUniform(t *testing.T) {
 	}
 	mustSet(t, e, 8, []byte("not served"), nil, 0)
 	e.SetServing(8, false)
-	mean := scale(250)
+	mean := max(100, scale(250))
 	for range 400 * mean {
 		key, ok := e.RandomKey(nil)
 		if !ok {
