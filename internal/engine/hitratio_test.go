@@ -100,7 +100,7 @@ func replayTrace(t *testing.T, keys []uint64, limit int64, policy string) (ratio
 		} else if err := e.Set(slot, key[:], value[:], 0); err != nil {
 			t.Fatal(err)
 		}
-		if i%64 == 0 && e.Stats().Evicted > 0 {
+		if i%512 == 0 && e.Stats().Evicted > 0 {
 			sum, n = sum+e.Stats().Keys, n+1
 		}
 	}
