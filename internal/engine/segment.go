@@ -20,9 +20,7 @@ const (
 	buckets       = 6
 	bucketsFrom   = 48 // segments that a shard needs for more than one bucket
 	segmentsAimed = 32 // how many segments a shard is divided into
-	recordsAimed  = 16 // how many records a segment should hold, eight times as many from
-	// largeShard bytes on
-	largeShard = 256 << 10
+	recordsAimed  = 16 // how many records a segment should hold at least, if an eighth of the shard allows it
 )
 
 var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
@@ -75,8 +73,8 @@ func (s *shard) target(size int) int {
 	a := &s.e.arena
 	total := int(s.queues[small].bytes + s.queues[main].bytes)
 	aimed := recordsAimed
-	if total >= largeShard {
-		aimed = 8 * recordsAimed
+	if a.blockBytes == maxBlockBytes {
+		aimed *= 4 // a segment's unused end matters more than fine queues
 	}
 	n := max(total/segmentsAimed, min(aimed*size, total/8)) >> a.blockShift
 	if n <= 1 {
