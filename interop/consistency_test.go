@@ -245,11 +245,11 @@ func (c *consistency) harm(rnd *rand.Rand) {
 			c.fault("%s freezes for %v", p.addr, pause.Round(time.Millisecond))
 			c.wg.Go(func() { // ends with the pause: half of the time the next fault falls into it
 				_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-				time.Sleep(pause)
+				<-time.After(pause)
 				_ = p.cmd.Process.Signal(syscall.SIGCONT)
 			})
 			if rnd.IntN(2) == 0 {
-				time.Sleep(pause)
+				<-time.After(pause)
 			}
 		case 3:
 			victims := []*process{p}
@@ -272,7 +272,7 @@ func (c *consistency) harm(rnd *rand.Rand) {
 			f.kill(p)
 			wait := rand.N(6 * time.Second)
 			c.fault("%s stays dead for %v", p.addr, wait.Round(time.Millisecond))
-			time.Sleep(wait)
+			<-time.After(wait)
 			f.addAt(p.addr)
 			c.fault("%s has come back", p.addr)
 		}
@@ -297,11 +297,11 @@ func (c *consistency) run(d time.Duration, seed uint64) {
 	}
 	rnd := source(1000)
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		time.Sleep(500*time.Millisecond + time.Duration(rnd.Int64N(int64(1500*time.Millisecond))))
+		<-time.After(500*time.Millisecond + time.Duration(rnd.Int64N(int64(1500*time.Millisecond))))
 		c.harm(rnd)
 	}
 	c.f.settled(len(c.f.procs), 15*time.Second)
-	time.Sleep(500 * time.Millisecond)
+	<-time.After(500 * time.Millisecond)
 	close(c.stop)
 	c.wg.Wait()
 	for _, s := range readers {

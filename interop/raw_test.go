@@ -59,7 +59,7 @@ func (c *raw) do(key string, args ...string) (reply any, err error) {
 		var conn *rawConn
 		if conn, err = c.conn(addr); err != nil {
 			delete(c.owner, slot)
-			time.Sleep(rawPatience)
+			<-time.After(rawPatience)
 			continue
 		}
 		_ = conn.SetDeadline(deadline)
@@ -78,7 +78,7 @@ func (c *raw) do(key string, args ...string) (reply any, err error) {
 		case "MOVED":
 			_, c.owner[slot], _ = strings.Cut(rest, " ")
 			if redirects++; redirects%8 == 0 { // the nodes disagree: let them talk
-				time.Sleep(rawPatience)
+				<-time.After(rawPatience)
 			}
 			err = text
 		case "TRYAGAIN":

@@ -1,4 +1,4 @@
-// Engine measures ring-cache's local package beside other Go caches inside one
+// Command engine measures ring-cache's local package beside other Go caches inside one
 // process: operations per second, and what the garbage collector pays for a
 // full cache.
 //

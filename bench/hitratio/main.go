@@ -1,4 +1,4 @@
-// Hitratio measures hit ratios: real access traces and Zipf loads against every
+// Command hitratio measures hit ratios: real access traces and Zipf loads against every
 // eviction policy of ring-cache, other Go caches, and simulations of known
 // policies. A miss stores the object; every request counts, cold ones too.
 //

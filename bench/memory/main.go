@@ -1,4 +1,4 @@
-// Memory measures what a cache server needs per item beside the key and the
+// Command memory measures what a cache server needs per item beside the key and the
 // value: (resident memory - resident memory of the same binary started empty
 // with the smallest limit) / items - key - value. One server is filled step by
 // step; the worst of several item counts is the result, so that a table that has
