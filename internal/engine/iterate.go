@@ -34,11 +34,12 @@ type copied struct {
 	it       Item
 }
 
-func (s *shard) copyTo(b *batch, r record, now int64, value bool) {
-	c := copied{at: len(b.bytes), klen: r.klen(), it: s.itemOf(r, now)}
-	b.bytes = append(b.bytes, s.key(r)...)
+func (b *batch) add(ent *entry, value bool) {
+	c := copied{at: len(b.bytes), klen: ent.klen(), it: itemOf(ent)}
 	if value {
-		b.bytes = append(b.bytes, s.value(r)...)
+		b.bytes = append(b.bytes, ent.data...)
+	} else {
+		b.bytes = append(b.bytes, ent.key()...)
 	}
 	b.items = append(b.items, c)
 }
@@ -64,20 +65,24 @@ func (e *Engine) freeBatch(b *batch) {
 	}
 }
 
-// step visits the keys of a slot from position at on, home by home, until max
-// were seen, and calls visit for each live one. It returns where the next step
-// begins, scanEnd at the end, and how many keys it saw. The shard lock is held;
+// step visits buckets from hash h on, until max entries were seen, and calls
+// visit for each live entry at or after h. It returns where the next step
+// begins, 0 at the end, and how many entries it saw. The shard lock is held;
 // visit must not change the index.
-func (s *shard) step(st *slotState, slot uint16, at uint64, max int, now int64, visit func(l loc, r record, h uint64)) (next uint64, seen int) {
+func (st *slotState) step(h uint64, max int, now int64, visit func(*entry)) (next uint64, seen int) {
 	for {
-		at = s.from(st, slot, at, func(l loc, r record, h uint64) {
-			seen++
-			if !expired(s.deadline(r), now) {
-				visit(l, r, h)
+		chain, end := st.index.from(h)
+		for ent := chain; ent != nil; ent = ent.next {
+			if ent.hash < h {
+				continue
 			}
-		})
-		if at >= scanEnd || seen >= max {
-			return at, seen
+			seen++
+			if !expired(ent.deadline, now) {
+				visit(ent)
+			}
+		}
+		if h = end; h == 0 || seen >= max {
+			return h, seen
 		}
 	}
 }
@@ -94,25 +99,26 @@ func (s *shard) step(st *slotState, slot uint16, at uint64, max int, now int64, 
 // runs without any lock. A cursor is slot and hash position: it stays valid
 // whatever the index does, and invalid cursors end the iteration.
 func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) uint64 {
-	slot, at := cursor>>positionBits, cursor&(1<<positionBits-1)
+	slot, h := cursor>>positionBits, cursor<<(64-positionBits)
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
 	for count = max(count, 1); slot < Slots; {
 		s, st := e.at(uint16(slot))
 		if st.keys.Load() == 0 || !st.serving.Load() {
-			slot, at = slot+1, 0
+			slot, h = slot+1, 0
 			continue
 		}
 		b.reset()
 		seen := 0
 		s.mu.Lock()
-		next := uint64(scanEnd)
-		if now := e.now(); st.serving.Load() {
-			next, seen = s.step(st, uint16(slot), at, min(count, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
+		if st.serving.Load() {
+			h, seen = st.step(h, min(count, stepEntries), e.now(), func(ent *entry) { b.add(ent, false) })
+		} else {
+			h = 0
 		}
 		s.unlock()
-		if at = next; at == scanEnd {
-			slot, at = slot+1, 0
+		if h == 0 {
+			slot++
 		}
 		for i := range b.items {
 			fn(b.get(i, false))
@@ -124,7 +130,7 @@ func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) ui
 	if slot >= Slots {
 		return 0
 	}
-	return slot<<positionBits | at
+	return slot<<positionBits | h>>(64-positionBits)
 }
 
 // KeysInSlot calls fn for up to max keys of slot, served or not. key is borrowed
@@ -134,12 +140,10 @@ func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
 	s, st := e.at(slot)
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
-	slot &= Slots - 1
-	for at := uint64(0); max > 0; {
+	for h := uint64(0); max > 0; {
 		b.reset()
 		s.mu.Lock()
-		now := e.now()
-		at, _ = s.step(st, slot, at, min(max, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
+		h, _ = st.step(h, min(max, stepEntries), e.now(), func(ent *entry) { b.add(ent, false) })
 		s.unlock()
 		for i := range b.items {
 			if max--; max < 0 {
@@ -148,36 +152,34 @@ func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
 			key, _ := b.get(i, false)
 			fn(key)
 		}
-		if at == scanEnd {
+		if h == 0 {
 			return
 		}
 	}
 }
 
-// HottestFirst calls fn for the keys of slot, served or not, the most often
-// read first, among equals the last written or promoted, until fn returns false.
-// The order is that of the moment of the call; accesses by this iteration do not
-// count. A key present throughout is given once; keys written after the call are
-// not promised (the change feed has them). key and it.Value are borrowed until
-// fn returns; fn runs without any lock. Memory: 24 bytes per key of the slot.
+// HottestFirst calls fn for the keys of slot, served or not, the most recently
+// accessed first, until fn returns false. The order is that of the moment of the
+// call; accesses by this iteration do not count. A key present throughout is
+// given once; keys written after the call are not promised (the change feed has
+// them). key and it.Value are borrowed until fn returns; fn runs without any
+// lock. Memory: 16 bytes per key of the slot.
 func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
-	type heat struct {
-		hash uint64
-		heat uint64 // frequency, then birth of the segment
-		l    loc
+	type place struct {
+		hash   uint64
+		access int64
 	}
 	s, st := e.at(slot)
-	slot &= Slots - 1
-	places := make([]heat, 0, st.keys.Load())
-	for at := uint64(0); at != scanEnd; {
+	places := make([]place, 0, st.keys.Load())
+	for h, more := uint64(0), true; more; more = h != 0 {
 		s.mu.Lock()
-		at, _ = s.step(st, slot, at, stepEntries, e.now(), func(l loc, r record, h uint64) {
-			places = append(places, heat{h, uint64(r.freq())<<62 | s.segs[s.segOf(l)].born, l})
+		h, _ = st.step(h, stepEntries, e.now(), func(ent *entry) {
+			places = append(places, place{ent.hash, ent.access})
 		})
 		s.unlock()
 	}
-	slices.SortFunc(places, func(a, b heat) int {
-		return cmp.Or(cmp.Compare(b.heat, a.heat), cmp.Compare(b.l, a.l))
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.access, a.access), cmp.Compare(a.hash, b.hash))
 	})
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
@@ -188,11 +190,12 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 		for n := 0; n < stepEntries && i < len(places) && len(b.bytes) < stepBytes; n++ {
 			h := places[i].hash
 			i++
-			s.from(st, slot, h>>32, func(_ loc, r record, is uint64) {
-				if is == h && !expired(s.deadline(r), now) {
-					s.copyTo(b, r, now, true)
+			chain, _ := st.index.from(h)
+			for ent := chain; ent != nil; ent = ent.next {
+				if ent.hash == h && !expired(ent.deadline, now) {
+					b.add(ent, true)
 				}
-			})
+			}
 		}
 		s.unlock()
 		for j := range b.items {
@@ -209,21 +212,20 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 // written to the slot meanwhile some may be removed too.
 func (e *Engine) DropSlot(slot uint16) int {
 	s, st := e.at(slot)
-	slot &= Slots - 1
 	dropped := 0
-	var some []found
-	for at := uint64(0); at != scanEnd; {
-		some = some[:0]
+	var ents []*entry
+	for h, more := uint64(0), true; more; more = h != 0 {
+		ents = ents[:0]
 		s.mu.Lock()
 		st.closeWindow(e)
 		now := e.now()
-		at, _ = s.step(st, slot, at, stepEntries, minTime, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
-		for _, f := range some {
-			if expired(s.deadline(e.arena.record(f.l)), now) {
-				s.remove(st, slot, f.h, f.l, byExpiry)
+		h, _ = st.step(h, stepEntries, minTime, func(ent *entry) { ents = append(ents, ent) })
+		for _, ent := range ents {
+			if expired(ent.deadline, now) {
+				s.remove(st, ent, byExpiry)
 				continue
 			}
-			s.remove(st, slot, f.h, f.l, byInvalidation)
+			s.remove(st, ent, byInvalidation)
 			dropped++
 		}
 		s.unlock()
@@ -266,12 +268,12 @@ func (e *Engine) RandomKey(dst []byte) ([]byte, bool) {
 				continue
 			}
 			s.mu.Lock()
-			l := s.random(at, e.now())
-			if l != 0 {
-				dst = append(dst, s.key(e.arena.record(l))...)
+			ent := s.random(at, e.now())
+			if ent != nil {
+				dst = append(dst, ent.key()...)
 			}
 			s.unlock()
-			if l != 0 {
+			if ent != nil {
 				return dst, true
 			}
 			break
@@ -287,33 +289,31 @@ func (e *Engine) RandomKey(dst []byte) ([]byte, bool) {
 	return dst, found
 }
 
-// random returns a random entry of the slot that holds the nth entry of the
-// shard, 0 if the slot is not served or the entry chosen is expired.
-func (s *shard) random(nth, now int64) loc {
+// random returns a random entry of the slot that holds the at-th entry of the
+// shard, nil if the slot is not served or the entry chosen is expired.
+func (s *shard) random(at, now int64) *entry {
 	for i := range s.slots {
 		st := &s.slots[i]
 		n := st.keys.Load()
-		if nth >= n {
-			nth -= n
+		if at >= n {
+			at -= n
 			continue
 		}
 		if !st.serving.Load() {
-			return 0
+			return nil
 		}
-		var near []loc
-		at := s.rand.next() >> (64 - positionBits)
+		var near []*entry
+		h := s.rand.next()
 		if n <= randomSpread {
-			at = 0
+			h = 0
 		}
 		for len(near) < int(min(n, randomSpread)) {
-			at, _ = s.step(st, s.slotNumber(i), at, randomSpread-len(near), minTime, func(l loc, _ record, _ uint64) { near = append(near, l) })
-			at %= scanEnd
+			h, _ = st.step(h, randomSpread-len(near), minTime, func(ent *entry) { near = append(near, ent) })
 		}
-		l := near[s.rand.below(len(near))]
-		if expired(s.deadline(s.e.arena.record(l)), now) {
-			return 0
+		if ent := near[s.rand.below(len(near))]; !expired(ent.deadline, now) {
+			return ent
 		}
-		return l
+		return nil
 	}
-	return 0
+	return nil
 }
