@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -92,13 +94,14 @@ variable, a line of the file, or the default. Secrets are not printed.`,
 	}
 	check := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a file, without the environment",
-		Long: `Check one YAML file by itself: the environment does not count. All faults are
-reported at once with line and column; the exit code is then 2.`,
+		Short: "Check a file by itself",
+		Long: `Check one YAML file by itself: of the environment only the secrets count
+(RINGCACHE_CLUSTER_SECRET, RINGCACHE_PASSWORD), which are best kept out of files.
+All faults are reported at once with line and column; the exit code is then 2.`,
 		Example: `  ringcache config check ring.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := config.Load(config.Input{File: args[0]}); err != nil {
+			if _, err := config.Load(config.Input{File: args[0], Environ: secretsOf(os.Environ())}); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is valid\n", args[0])
@@ -107,6 +110,13 @@ reported at once with line and column; the exit code is then 2.`,
 	}
 	cmd.AddCommand(show, check)
 	return cmd
+}
+
+// secretsOf keeps the variables that hold secrets.
+func secretsOf(environ []string) []string {
+	return slices.DeleteFunc(environ, func(pair string) bool {
+		return !strings.HasPrefix(pair, "RINGCACHE_CLUSTER_SECRET=") && !strings.HasPrefix(pair, "RINGCACHE_PASSWORD=")
+	})
 }
 
 // output is the -o flag: a table for people or JSON for programs.

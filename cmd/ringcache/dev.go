@@ -28,7 +28,6 @@ const (
 	gossipOffset  = 10000            // gossip port of a node: data port + 10000
 	devReady      = 15 * time.Second // after that the start has failed
 	devPoll       = 5 * time.Millisecond
-	devCluster    = "dev"
 	maxDevPort    = 65535 - gossipOffset
 	devSamples    = 10  // keys tried per node before the cluster counts as ready
 	devPortSearch = 200 // base ports tried for a proposal
@@ -165,7 +164,7 @@ type devNodes struct {
 func startDev(ctx context.Context, o devOptions, memory int64, log *slog.Logger) (*devNodes, error) {
 	c := &devNodes{}
 	options := func(i int) ringcache.Options {
-		return ringcache.Options{Addr: devAddr(o.port + i), ClusterName: devCluster, MaxMemory: memory, Logger: log}
+		return ringcache.Options{Addr: devAddr(o.port + i), ClusterName: devCluster(o.port), MaxMemory: memory, Logger: log}
 	}
 	first, err := open(ctx, options(0))
 	if err != nil || first == nil {
@@ -254,20 +253,29 @@ func (c *devNodes) ready(ctx context.Context, router *link.Router) error {
 	return nil
 }
 
+// devCluster names the cluster of a development run: two runs on one machine
+// must not merge.
+func devCluster(port int) string { return "dev-" + strconv.Itoa(port) }
+
 // greet says that the cluster is ready and how to use it.
 func (c *devNodes) greet(w io.Writer, took time.Duration) {
 	_, port, _ := net.SplitHostPort(c.addrs[0])
 	last := c.addrs[len(c.addrs)-1]
 	_, lastPort, _ := net.SplitHostPort(last)
 	n, _ := strconv.Atoi(lastPort)
-	fmt.Fprintf(w, `%d nodes ready in %.2f s: %s
+	firstPort, _ := strconv.Atoi(port)
+	noun := "nodes"
+	if len(c.nodes) == 1 {
+		noun = "node"
+	}
+	fmt.Fprintf(w, `%d %s ready in %.2f s: %s
 
   redis-cli   redis-cli -c -p %s set greeting hello
               redis-cli -c -p %s get greeting
   Go          client.Open(ctx, client.Options{Seeds: []string{"%s"}})
   one more    %s serve --addr %s --seeds %s --cluster-name %s --max-memory 128mb
   stop        Ctrl-C (entries are gone then)
-`, len(c.nodes), took.Seconds(), strings.Join(c.addrs, " "), port, lastPort, c.addrs[0], program(), devAddr(n+1), c.addrs[0], devCluster)
+`, len(c.nodes), noun, took.Seconds(), strings.Join(c.addrs, " "), port, lastPort, c.addrs[0], program(), devAddr(n+1), c.addrs[0], devCluster(firstPort))
 }
 
 // program is how this program was called, for lines to copy.

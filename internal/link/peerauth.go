@@ -125,7 +125,7 @@ func (a *PeerAuth) serverHello(args [][]byte) (*Handshake, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: peer protocol %.20q, this node speaks %d", errs.ErrMismatch, args[1], PeerProtocol)
 	}
 	if string(args[2]) != a.Cluster {
-		return nil, nil, fmt.Errorf("%w: cluster %.*q, this node belongs to %q", errs.ErrMismatch, maxCluster, args[2], a.Cluster)
+		return nil, nil, fmt.Errorf("%w: the node that was called belongs to cluster %q, the caller to %.*q; set cluster-name to the same on both", errs.ErrMismatch, a.Cluster, maxCluster, args[2])
 	}
 	id, err := topology.ParseNodeID(string(args[3]))
 	if err != nil {

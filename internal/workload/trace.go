@@ -45,6 +45,9 @@ const maxExpand = 1 << 20
 //   - ids: one decimal number per line (Jiang and Zhang, LIRS, SIGMETRICS 2002)
 //   - oracle: libCacheSim's oracleGeneral, 24-byte little-endian records
 func OpenTrace(path, format string) (Source, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("trace: %w; check --trace", err)
+	}
 	if format == "" || format == "auto" {
 		format = guessFormat(path)
 		if format == "" {
