@@ -89,8 +89,8 @@ type Options struct {
 	MaxMemory int64
 	// MaxValue bounds one value, in bytes; default 256 KiB.
 	MaxValue int
-	// Policy is the eviction policy: "lru" (default), "noeviction" or another
-	// of Policies().
+	// Policy is the eviction policy: "s3fifo" (default), "lru",
+	// "noeviction" or another of Policies().
 	Policy string
 
 	// Password that clients give by AUTH or HELLO; empty: none.

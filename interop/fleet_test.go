@@ -210,7 +210,9 @@ func (f *fleet) await(limit time.Duration, what string, check func() error) time
 	}
 }
 
-// settled waits until every process shows n owners that cover all slots.
+// settled waits until every process shows n owners that cover all slots, and
+// serves what it owns: a write while a slot changes hands may be lost, which is
+// what the tests that follow must not count.
 func (f *fleet) settled(n int, limit time.Duration) time.Duration {
 	f.t.Helper()
 	return f.await(limit, fmt.Sprintf("%d nodes to agree", n), func() error {
@@ -234,8 +236,31 @@ func (f *fleet) settled(n int, limit time.Duration) time.Duration {
 				return fmt.Errorf("%s shows %d slots on %d nodes", p.addr, len(owners), len(names))
 			}
 		}
+		for _, p := range f.procs {
+			if err := atRest(p.addr); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
+}
+
+// atRest says whether no slot of a node waits to change hands.
+func atRest(addr string) error {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	info, err := c.Info(ctx, "cluster").Result()
+	if err != nil {
+		return err
+	}
+	for _, field := range []string{"ringcache_slots_opening", "ringcache_slots_releasing"} {
+		if !strings.Contains(info, field+":0\r\n") {
+			return fmt.Errorf("%s: slots are changing hands: %q", addr, info)
+		}
+	}
+	return nil
 }
 
 // slotOwners reads CLUSTER SLOTS and fails when a slot is covered twice.

@@ -204,7 +204,7 @@ func TestConfigCommands(t *testing.T) {
 	}
 	want := map[string][2]string{
 		"max-memory": {"64mb", "RINGCACHE_MAX_MEMORY"}, "tokens": {"200", "--tokens"}, "zone": {"a", "ring.yaml:1"},
-		"password": {"(set)", "ring.yaml:2"}, "policy": {"lru", "default"},
+		"password": {"(set)", "ring.yaml:2"}, "policy": {"s3fifo", "default"},
 	}
 	for _, e := range entries {
 		if w, ok := want[e.Key]; ok && w != [2]string{e.Value, e.Origin} {

@@ -11,7 +11,7 @@ import (
 func TestServe(t *testing.T) {
 	addr := devAddr(freePorts(t, 1))
 	p := start(t, command(t, nil, "serve", "--addr", addr, "--max-memory", "16mb", "--log-format", "json"))
-	contains(t, p.first, "serving "+addr, "node ", `cluster "ringcache"`, "max-memory 16mb", "policy lru")
+	contains(t, p.first, "serving "+addr, "node ", `cluster "ringcache"`, "max-memory 16mb", "policy s3fifo")
 	if got := call(t, addr, "SET k v"); got != "+OK" {
 		t.Errorf("SET answers %s", got)
 	}

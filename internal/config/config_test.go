@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	memory := float64(8 << 30)
 	want := ringcache.Options{
 		Addr: "127.0.0.1:7001", ClusterName: "ringcache", JoinTimeout: 10 * time.Second,
-		MaxMemory: int64(memory * 0.6), MaxValue: 256 << 10, Policy: "lru",
+		MaxMemory: int64(memory * 0.6), MaxValue: 256 << 10, Policy: "s3fifo",
 		Placement: "ring", Tokens: 160, Weight: 1, MaxClients: 10000, OutputLimit: 64 << 20,
 		ProbeInterval: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4, HoldDown: 3 * time.Second,
 	}
@@ -97,7 +97,7 @@ func TestOrigins(t *testing.T) {
 		"weight":         {"weight", "0", "ring.yaml:10"},
 		"cluster-secret": {"cluster-secret", "(set)", "ring.yaml:8"},
 		"password":       {"password", "(set)", "ring.yaml:9"},
-		"policy":         {"policy", "lru", "default"},
+		"policy":         {"policy", "s3fifo", "default"},
 	}
 	for _, e := range c.Entries() {
 		if w, ok := want[e.Key]; ok && w != e {
@@ -150,7 +150,7 @@ probe-timeout: 2s
 		`RINGCACHE_Addr: unknown variable; did you mean RINGCACHE_ADDR?`,
 		`--seeds: "10.0.0.3" is not an address; write host:port, for example 127.0.0.1:7001 or [::1]:7001`,
 		`ring.yaml:3:12: max-value: "256qb" is not a size; ` + sizeHint,
-		`ring.yaml:6:9: policy: "lur" is unknown; did you mean "lru"? (one of: lru, noeviction)`,
+		`ring.yaml:6:9: policy: "lur" is unknown; did you mean "lru"? (one of: s3fifo, lru, lfu, ttl, noeviction)`,
 		`RINGCACHE_WEIGHT: weight: 101 is out of range; choose 0 to 100`,
 		`--max-clients: "many" is not a whole number; write a whole number from 1 to 1000000`,
 		`RINGCACHE_PROBE_INTERVAL: probe-interval: "1" lacks a unit; add it: 1s or 1ms`,

@@ -56,8 +56,8 @@ var keys = []Key{
 	size(Key{Name: "max-value", Group: "Memory", Default: "256kb", Example: "1mb",
 		Usage: "greatest value that is stored; larger ones are refused with an error"},
 		1<<10, maxValue, func(c *Config) *int { return &c.Options.MaxValue }),
-	oneOf(Key{Name: "policy", Group: "Memory", Default: "lru", Example: "noeviction", Values: []string{"lru", "noeviction"},
-		Usage: "what happens when memory is full: evict the least recently used, or refuse writes"},
+	oneOf(Key{Name: "policy", Group: "Memory", Default: "s3fifo", Example: "lru", Values: []string{"s3fifo", "lru", "lfu", "ttl", "noeviction"},
+		Usage: "what leaves when memory is full: s3fifo tells keys read once from those read again, lru the least recently used, lfu the least often used, ttl the soonest to expire; noeviction refuses writes"},
 		func(c *Config) *string { return &c.Options.Policy }),
 
 	oneOf(Key{Name: "placement", Group: "Placement", Default: "ring", Example: "ring", Values: ring.Names(),

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/ringcache/ringcache/internal/invariant"
 )
@@ -10,8 +11,8 @@ const (
 	// checkEvery is how many holds pass between two checks of a shard in checked
 	// builds, and checkEntries up to which size a shard is checked at all: a
 	// check reads every entry.
-	checkEvery   = 256
-	checkEntries = 4096
+	checkEvery   = 2048
+	checkEntries = 512
 )
 
 // sampleCheck verifies the shard now and then; the shard lock is held.
@@ -25,10 +26,18 @@ func (s *shard) sampleCheck() {
 // verify compares every counter and link of the shard with what it holds; the
 // shard lock is held.
 func (s *shard) verify() error {
-	var keys, vols int64
+	if s.e.closed.Load() {
+		return nil
+	}
+	linked := map[loc]bool{}
+	pages, err := s.verifyPages(linked)
+	if err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
+	}
+	var keys int64
 	for i := range s.slots {
 		st := &s.slots[i]
-		n, bytes, v, err := s.verifySlot(st, s.slotNumber(i))
+		n, bytes, err := s.verifySlot(st, s.slotNumber(i))
 		if err != nil {
 			return fmt.Errorf("shard %d slot %d: %w", s.id, s.slotNumber(i), err)
 		}
@@ -36,98 +45,157 @@ func (s *shard) verify() error {
 			return fmt.Errorf("shard %d slot %d: counts %d keys and %d bytes, holds %d and %d",
 				s.id, s.slotNumber(i), st.keys.Load(), st.bytes.Load(), n, bytes)
 		}
-		keys, vols = keys+n, vols+v
+		keys += n
 	}
-	listed := int64(0)
-	var newer *entry
-	for ent := s.lru.newest; ent != nil; newer, ent = ent, ent.older {
-		if ent.newer != newer {
-			return fmt.Errorf("shard %d: recency list is broken at %q", s.id, ent.key())
-		}
-		listed++
+	if keys != s.keys.Load() || int(keys) != len(linked) || pages != s.pages {
+		return fmt.Errorf("shard %d: counts %d keys and %d pages, holds %d and %d, links %d",
+			s.id, s.keys.Load(), s.pages, keys, pages, len(linked))
 	}
-	switch {
-	case s.lru.oldest != newer:
-		return fmt.Errorf("shard %d: recency list does not end at its oldest entry", s.id)
-	case keys != s.keys.Load() || keys != listed:
-		return fmt.Errorf("shard %d: counts %d keys, holds %d, lists %d", s.id, s.keys.Load(), keys, listed)
-	case vols != int64(s.vol.n):
-		return fmt.Errorf("shard %d: lists %d keys with a deadline, holds %d", s.id, s.vol.n, vols)
-	case s.oldest.Load() != s.lru.stamp():
-		return fmt.Errorf("shard %d: shows %d as its oldest access, has %d", s.id, s.oldest.Load(), s.lru.stamp())
+	if keys == 0 && s.e.arenaOf(s) != 0 {
+		return fmt.Errorf("shard %d: is empty and has %d bytes", s.id, s.e.arenaOf(s))
+	}
+	if err := s.verifySegments(linked); err != nil {
+		return fmt.Errorf("shard %d: %w", s.id, err)
 	}
 	return nil
 }
 
-func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes, vols int64, err error) {
-	err = st.index.verify(func(ent *entry) error {
-		keys++
-		bytes += ent.charge()
-		switch {
-		case ent.slot() != slot:
-			return fmt.Errorf("key %q says slot %d", ent.key(), ent.slot())
-		case ent.hash != s.e.hash.sum(ent.key()):
-			return fmt.Errorf("key %q has a wrong hash", ent.key())
-		case (ent.deadline != 0) != (ent.vol >= 0):
-			return fmt.Errorf("key %q has deadline %d but place %d", ent.key(), ent.deadline, ent.vol)
-		}
-		if ent.vol >= 0 {
-			vols++
-			if int(ent.vol) >= s.vol.n || s.vol.at(int(ent.vol)) != ent {
-				return fmt.Errorf("key %q is not at its place %d among those with a deadline", ent.key(), ent.vol)
-			}
-		}
-		return nil
-	})
-	return keys, bytes, vols, err
-}
-
-// verify checks the structure and calls fn for every entry in hash order.
-func (x *index) verify(fn func(*entry) error) error {
-	if x.dir == nil {
-		return nil
-	}
-	if len(x.dir) != 1<<x.depth {
-		return fmt.Errorf("directory of %d cells at depth %d", len(x.dir), x.depth)
-	}
-	var deep int32
-	for i := 0; i < len(x.dir); {
-		p := x.dir[i]
-		span := 1 << (x.depth - p.depth)
-		for j := i; j < i+span; j++ {
-			if x.dir[j] != p {
-				return fmt.Errorf("cell %d is not the page of cell %d", j, i)
-			}
-		}
-		if p.depth == x.depth {
-			deep++
-		}
-		if err := p.verify(uint64(i)>>(x.depth-p.depth), fn); err != nil {
-			return err
-		}
-		i += span
-	}
-	if deep != x.deep || (x.deep == 0 && x.depth > 0) {
-		return fmt.Errorf("%d pages at depth %d, counted %d", deep, x.depth, x.deep)
-	}
-	return nil
-}
-
-func (p *page) verify(prefix uint64, fn func(*entry) error) error {
-	n := int32(0)
-	for b, ent := range p.heads {
-		for ; ent != nil; ent = ent.next {
-			if ent.hash>>(64-p.depth) != prefix || p.bucket(ent.hash) != b {
-				return fmt.Errorf("key %q is in the wrong bucket", ent.key())
-			}
+func (s *shard) verifyPages(linked map[loc]bool) (pages int, err error) {
+	s.eachPage(func(block uint32) {
+		pages++
+		g := s.e.arena.page(block)
+		n := 0
+		var off, stash int
+		g.each(func(at place, tag byte, l loc) {
 			n++
-			if err := fn(ent); err != nil {
-				return err
+			h := s.hashOf(s.e.arena.record(l))
+			home := g.home(h, s.prefixOf(g))
+			switch {
+			case at.bucket >= g.homes:
+				stash++
+			case at.bucket != home:
+				off++
 			}
+			if linked[l] || tag != tagOf(h) {
+				err = fmt.Errorf("page %d links %d twice or with a wrong tag", block, l)
+			}
+			linked[l] = true
+		})
+		for b := range g.homes {
+			off -= int(*g.displaced(b))
+			stash -= int(*g.stashed(b))
+		}
+		if n != g.count() || off != 0 || stash != 0 {
+			err = fmt.Errorf("page %d counts %d keys, holds %d; displaced and stashed are off by %d and %d", block, g.count(), n, off, stash)
+		}
+	})
+	return pages, err
+}
+
+func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err error) {
+	if st.keys.Load() == 0 {
+		return 0, 0, nil // a key that is not counted shows in the sum of all
+	}
+	s.step(st, slot, 0, int(^uint(0)>>1), minTime, func(l loc, r record, h uint64) {
+		keys++
+		bytes += s.e.arena.chargeOf(r)
+		if r.lo&deadBit != 0 {
+			err = fmt.Errorf("a dead record is linked")
+			return
+		}
+		if s.find(st, slot, h, s.key(r)) != l {
+			err = fmt.Errorf("key %q is not found", s.key(r))
+		}
+	})
+	if st.dir != nil {
+		var deep int32
+		for i := 0; i < len(st.dir.pages); {
+			d := s.prefixOf(s.e.arena.page(st.dir.pages[i]))
+			if d == st.dir.depth {
+				deep++
+			}
+			i += 1 << (st.dir.depth - d)
+		}
+		if deep != st.dir.deep || deep == 0 || st.page != 0 {
+			err = fmt.Errorf("%d pages at depth %d, counted %d", deep, st.dir.depth, st.dir.deep)
 		}
 	}
-	if n != p.count {
-		return fmt.Errorf("page counts %d entries, holds %d", p.count, n)
+	return keys, bytes, err
+}
+
+func (s *shard) verifySegments(linked map[loc]bool) error {
+	var live, dead, vols, records int64
+	var bytes [queues]int64
+	full := 0
+	for id := range s.segs {
+		g := &s.segs[id]
+		if g.blocks == 0 {
+			continue
+		}
+		full++
+		var seg segment
+		for off := uint32(0); off < g.size; {
+			l := s.e.arena.locOf(g.start, off)
+			r := s.e.arena.record(l)
+			if r.lo&deadBit != 0 {
+				off += r.lo &^ deadBit << s.e.arena.unit
+				continue
+			}
+			n := uint32(s.e.arena.sizeOf(r))
+			off += n
+			seg.live += n
+			seg.count++
+			if r.form() != formNone {
+				seg.vols++
+				if d := s.deadline(r); d < g.soonest && !(s.walkSeg == uint32(id)) || d > g.latest {
+					return fmt.Errorf("segment %d: a deadline of %d is not within %d and %d", id, d, g.soonest, g.latest)
+				}
+			}
+			if r.large() {
+				seg.held += int64(s.e.arena.chainLen(r.chain())) << s.e.arena.blockShift
+			}
+			if !linked[l] || s.segOf(l) != uint32(id) {
+				return fmt.Errorf("segment %d: the record at %d is not linked", id, l)
+			}
+		}
+		if seg.live != g.live || seg.count != g.count || seg.vols != g.vols || seg.held != g.held {
+			return fmt.Errorf("segment %d counts %+v, holds %+v", id, *g, seg)
+		}
+		live, dead, vols, records = live+int64(g.live), dead+int64(g.size-g.live), vols+int64(g.vols), records+int64(g.count)
+		bytes[g.queue] += s.heldBy(g)
+	}
+	if live != s.live || dead != s.dead || vols != s.vols || records != int64(len(linked)) || full != s.full {
+		return fmt.Errorf("%d live, %d dead bytes, %d with a deadline, %d records in %d segments; counted %d, %d, %d, %d, %d",
+			live, dead, vols, records, full, s.live, s.dead, s.vols, len(linked), s.full)
+	}
+	for q := range s.queues {
+		if s.queues[q].bytes != bytes[q] {
+			return fmt.Errorf("queue %d counts %d bytes, holds %d", q, s.queues[q].bytes, bytes[q])
+		}
+	}
+	return nil
+}
+
+// verify compares the chunk masks and sets with the bytes in use; nothing else
+// may run.
+func (a *arena) verify(used int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := -1 // block 0
+	slack := 0
+	for c, m := range a.free {
+		taken += chunkBlocks - bits.OnesCount64(m)
+		bit := uint64(1) << (c % 64)
+		if empty := m == ^uint64(0); empty != (a.empty[c/64]&bit != 0) || (m != 0 && !empty) != (a.some[c/64]&bit != 0) {
+			return fmt.Errorf("chunk %d is in the wrong set", c)
+		}
+		if a.taken[c/64]&bit != 0 {
+			slack++
+		}
+	}
+	if int64(taken)<<a.blockShift != used || slack != a.slack || a.open > a.most {
+		return fmt.Errorf("%d blocks are taken for %d bytes; slack %d is counted as %d; %d chunks of %d are open",
+			taken, used, slack, a.slack, a.open, a.most)
 	}
 	return nil
 }

@@ -37,8 +37,12 @@ const (
 	DefaultMaxKey   = 64 << 10
 	DefaultShards   = 256
 	DefaultFeedSize = 4096
-	DefaultPolicy   = "lru"
+	DefaultPolicy   = "s3fifo"
 )
+
+// shardBytes is the least memory per shard that the default number of shards
+// leaves.
+const shardBytes = 1 << 20
 
 // maxValueLimit is the largest MaxValue that may be configured: Redis's own
 // limit of a string.
@@ -47,10 +51,10 @@ const maxValueLimit = 512 << 20
 // Options configures an Engine. They are copied by New. The zero value of every
 // field but Now is the documented default.
 type Options struct {
-	MaxBytes     int64        // memory limit over keys, values and Overhead; 0 = none
+	MaxBytes     int64        // memory limit over everything the entries take; 0 = none (16 GiB)
 	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
 	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
-	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards
+	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 256 MiB
 	Policy       string       // one of Policies; "" = DefaultPolicy
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
@@ -62,6 +66,7 @@ type Options struct {
 type Engine struct {
 	now      func() int64
 	hash     hasher
+	arena    arena
 	shards   []shard
 	mask     uint16 // shard of a slot = slot & mask
 	bits     uint8  // place in the shard = slot >> bits
@@ -69,12 +74,13 @@ type Engine struct {
 	maxKey   int
 	feedSize int
 
-	used    atomic.Int64 // charged bytes, including reservations under way; never above ceiling
-	_       [120]byte    // writers change used all the time; what follows is read with every hold
-	ceiling atomic.Int64 // what writers hold to: the limit, or above it while SetMaxBytes steps down
-	limit   atomic.Int64 // configured limit, unlimited if none
-	debt    atomic.Int64 // bytes that waiting writers need from shards held by others
-	windows atomic.Int64 // bytes of the filters of pull windows
+	used    atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
+	births  atomic.Uint64 // segments begun
+	_       [120]byte     // writers change used all the time; what follows is read with every hold
+	ceiling atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
+	limit   atomic.Int64  // configured limit, unlimited if none
+	debt    atomic.Int64  // bytes that waiting writers need from shards held by others
+	windows atomic.Int64  // bytes of the filters of pull windows
 	policy  atomic.Pointer[policy]
 	picks   atomic.Uint64 // state of sampling outside any shard lock
 
@@ -106,8 +112,13 @@ func New(o Options) (*Engine, error) {
 		stop: make(chan struct{}), swept: make(chan struct{}),
 	}
 	e.scratch.New = func() any { return new(batch) }
-	e.limit.Store(limitOf(o.MaxBytes))
-	e.ceiling.Store(limitOf(o.MaxBytes))
+	limit := limitOf(o.MaxBytes)
+	if err := e.arena.init(limit, o.Shards); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	e.limit.Store(limit)
+	e.ceiling.Store(min(limit, e.arena.reach()))
+	e.arena.bound(e.ceiling.Load())
 	e.policy.Store(policyNamed(o.Policy))
 	e.picks.Store(o.Seed)
 	for i := range e.shards {
@@ -129,7 +140,7 @@ func setDefaults(o *Options) {
 		o.MaxKey = DefaultMaxKey
 	}
 	if o.Shards == 0 {
-		o.Shards = DefaultShards
+		o.Shards = defaultShards(o.MaxBytes)
 	}
 	if o.FeedSize == 0 {
 		o.FeedSize = DefaultFeedSize
@@ -137,6 +148,16 @@ func setDefaults(o *Options) {
 	if o.Policy == "" {
 		o.Policy = DefaultPolicy
 	}
+}
+
+// defaultShards gives each shard enough memory for queues of many segments: a
+// cache of 1 MiB or less has one.
+func defaultShards(maxBytes int64) int {
+	n := DefaultShards
+	for maxBytes > 0 && n > 1 && int64(n)*shardBytes > maxBytes {
+		n /= 2
+	}
+	return n
 }
 
 func validate(o *Options) error {
@@ -175,7 +196,9 @@ func (e *Engine) Close() error {
 		s.feeds = nil
 		s.unlock()
 	}
-	return nil
+	// Nothing is reachable now: every index is empty and stays so, because
+	// writes are refused under the lock.
+	return e.arena.close()
 }
 
 // Get appends the value of key to dst and returns it with the key's deadline
@@ -192,15 +215,24 @@ func (e *Engine) Get(slot uint16, key, dst []byte) (val []byte, deadline int64, 
 		return dst, 0, e.refusal()
 	}
 	now := e.now()
-	ent := s.live(st, h, key, now)
-	if ent == nil {
+	l := s.alive(st, slot&(Slots-1), h, key, now)
+	if l == 0 {
 		s.misses++
 		s.unlock()
 		return dst, 0, errs.ErrNotFound
 	}
 	s.hits++
-	s.refresh(ent, now)
-	dst, deadline = append(dst, ent.value()...), ent.deadline
+	r := e.arena.record(l)
+	s.hit(r, now)
+	if r.large() {
+		dst = e.arena.appendChain(dst, r.chain(), r.klen(), r.vlen())
+	} else {
+		_, value := r.inline()
+		dst = append(dst, value...)
+	}
+	if r.form() != formNone {
+		deadline = s.deadline(r)
+	}
 	s.unlock()
 	return dst, deadline, nil
 }

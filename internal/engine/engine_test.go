@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"math"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestKeyLivesThroughTheMillisecondOfItsDeadline(t *testing.T) {
 }
 
 func TestLimitsAreNamedInErrors(t *testing.T) {
-	e, _ := newTest(t, Options{MaxBytes: 300_000, MaxValue: 262144, MaxKey: 100})
+	e, _ := newTest(t, Options{MaxBytes: 400_000, MaxValue: 262144, MaxKey: 100})
 	for _, tc := range []struct {
 		name       string
 		key, value int
@@ -95,14 +94,14 @@ func TestLimitsAreNamedInErrors(t *testing.T) {
 }
 
 func TestNoEvictionRefusesAndKeepsTheOldValue(t *testing.T) {
-	e, c := newTest(t, Options{MaxBytes: 1000, Policy: "noeviction"})
+	e, c := newTest(t, Options{MaxBytes: 16 << 10, Policy: "noeviction", Shards: 1})
 	mustSet(t, e, 1, []byte("old"), []byte("value"), 0)
 	for i := 0; e.Set(slotFor(i), keyFor(i), nil, c.in(10)) == nil; i++ {
-		if i > 100 {
+		if i > 1000 {
 			t.Fatal("the limit does not hold")
 		}
 	}
-	err := e.Set(1, []byte("old"), make([]byte, 500), 0)
+	err := e.Set(1, []byte("old"), make([]byte, 5000), 0)
 	if v, _, _ := e.Get(1, []byte("old"), nil); !errors.Is(err, errs.ErrNoMemory) || string(v) != "value" {
 		t.Fatalf("%v, the old value is %q", err, v)
 	}
@@ -112,7 +111,7 @@ func TestNoEvictionRefusesAndKeepsTheOldValue(t *testing.T) {
 	if err := e.SetPolicy("lru"); err != nil || e.Policy() != "lru" {
 		t.Fatal(err)
 	}
-	mustSet(t, e, 1, []byte("old"), make([]byte, 500), 0)
+	mustSet(t, e, 1, []byte("old"), make([]byte, 5000), 0)
 	if err := e.SetPolicy("none"); !errors.Is(err, errs.ErrConfig) {
 		t.Fatalf("an unknown policy: %v", err)
 	}
@@ -120,9 +119,9 @@ func TestNoEvictionRefusesAndKeepsTheOldValue(t *testing.T) {
 
 // Room that only expired entries take is no reason to refuse.
 func TestNoEvictionTakesTheRoomOfExpiredEntries(t *testing.T) {
-	e, c := newTest(t, Options{MaxBytes: 1000, Policy: "noeviction", Shards: 1})
+	e, c := newTest(t, Options{MaxBytes: 16 << 10, Policy: "noeviction", Shards: 1})
 	for i := 0; e.Set(1, keyFor(i), nil, c.in(10)) == nil; i++ {
-		if i > 100 {
+		if i > 1000 {
 			t.Fatal("the limit does not hold")
 		}
 	}
@@ -132,7 +131,7 @@ func TestNoEvictionTakesTheRoomOfExpiredEntries(t *testing.T) {
 
 // One shard gets all writes, the cold entries are elsewhere: they leave first.
 func TestEvictionPrefersShardsWithOlderEntries(t *testing.T) {
-	e, c := newTest(t, Options{MaxBytes: 1 << 20, Shards: 16, Seed: 7})
+	e, c := newTest(t, Options{MaxBytes: 256 << 10, Shards: 16, Seed: 7})
 	for i := range 4000 {
 		mustSet(t, e, uint16(i%16), keyFor(i), nil, 0)
 	}
@@ -149,7 +148,7 @@ func TestEvictionPrefersShardsWithOlderEntries(t *testing.T) {
 			cold += e.shards[shard].keys.Load()
 		}
 	}
-	if own := e.shards[5].keys.Load(); cold > 500 || own < 7000 {
+	if own := e.shards[5].keys.Load(); cold > 1500 || own < 7000 {
 		t.Fatalf("%d cold entries stay, the busy shard holds %d", cold, own)
 	}
 }
@@ -187,12 +186,6 @@ func TestClosedEngineRefuses(t *testing.T) {
 	}
 }
 
-func TestEntryIsOneSizeClass(t *testing.T) {
-	if n := reflect.TypeFor[entry]().Size(); n != 80 {
-		t.Fatalf("an entry is %d bytes; Overhead counts 80", n)
-	}
-}
-
 func TestRandomKeyIsRoughlyUniform(t *testing.T) {
 	e, _ := newTest(t, Options{Shards: 8, Seed: 3})
 	counts := map[string]int{}
@@ -205,7 +198,7 @@ func TestRandomKeyIsRoughlyUniform(t *testing.T) {
 	}
 	mustSet(t, e, 8, []byte("not served"), nil, 0)
 	e.SetServing(8, false)
-	mean := scale(250)
+	mean := max(100, scale(250))
 	for range 400 * mean {
 		key, ok := e.RandomKey(nil)
 		if !ok {
@@ -266,7 +259,7 @@ func TestResetStats(t *testing.T) {
 	mustSet(t, e, 1, []byte("k"), nil, 0)
 	e.Get(1, []byte("k"), nil)
 	e.Get(1, []byte("absent"), nil)
-	if st := e.Stats(); st.Hits != 1 || st.Misses != 1 || st.Sets != 1 || st.Shards != DefaultShards || st.Policy != "lru" {
+	if st := e.Stats(); st.Hits != 1 || st.Misses != 1 || st.Sets != 1 || st.Shards != DefaultShards || st.Policy != DefaultPolicy {
 		t.Fatalf("%+v", st)
 	}
 	e.ResetStats()
@@ -337,7 +330,7 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 	full := testing.AllocsPerRun(20_000, func() { i++; e.Set(slotFor(i%256), strconv.AppendInt(dst[:0], int64(i), 10), value, 0) })
-	if full > 3 { // entry, buffer and a share of index pages
+	if full > 0 {
 		t.Errorf("a new key at the limit allocates %v times", full)
 	}
 }

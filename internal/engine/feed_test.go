@@ -22,7 +22,7 @@ func subscribe(t *testing.T, e *Engine, slot uint16, slots []uint16, size int) *
 }
 
 func TestFeedReportsEveryKindInOrder(t *testing.T) {
-	e, c := newTest(t, Options{Shards: 1, MaxBytes: 1020})
+	e, c := newTest(t, Options{Shards: 1, MaxBytes: 1536})
 	mustSet(t, e, 1, []byte("before"), nil, 0)
 	f := subscribe(t, e, 1, nil, 0)
 	mustSet(t, e, 1, []byte("a"), []byte("1"), c.in(5))
@@ -38,7 +38,7 @@ func TestFeedReportsEveryKindInOrder(t *testing.T) {
 	c.add(8)
 	e.Get(1, []byte("a"), nil)
 	mustSet(t, e, 2, []byte("c"), nil, 0)
-	mustSet(t, e, 1, []byte("d"), make([]byte, 800), 0)
+	mustSet(t, e, 1, []byte("d"), make([]byte, 1000), 0)
 	e.DropSlot(1)
 	e.Flush()
 	var got []string

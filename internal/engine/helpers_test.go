@@ -48,13 +48,14 @@ func verifyAll(tb testing.TB, e *Engine) {
 		if err := s.verify(); err != nil {
 			tb.Error(err)
 		}
-		for j := range s.slots {
-			sum += s.slots[j].bytes.Load()
-		}
+		sum += e.arenaOf(s)
 		s.mu.Unlock()
 	}
 	if used := e.used.Load(); used != sum {
-		tb.Errorf("%d bytes are counted as used, slots hold %d", used, sum)
+		tb.Errorf("%d bytes are counted as used, shards have %d", used, sum)
+	}
+	if err := e.arena.verify(e.used.Load()); err != nil {
+		tb.Error(err)
 	}
 	if debt := e.debt.Load(); debt != 0 {
 		tb.Errorf("a debt of %d bytes is left", debt)

@@ -1,258 +1,246 @@
 package engine
 
-import "slices"
+import "math/bits"
 
-const (
-	minHeadBits = 2 // a page starts with 4 bucket heads
-	maxHeadBits = 6 // and splits beyond 64
-	// maxPrefix bounds the hash bits that tell buckets apart, so that the upper
-	// 32 bits of a hash are a complete scan position.
-	maxPrefix = 32
-)
+// The index of a shard is an extendible hash table (Fagin et al. 1979) whose
+// order is slot, then hash. A page covers a range of slots as long as these
+// are small; a slot that outgrows its page gets a directory of its own, by the
+// upper bits of the hash. So one slot's keys are contiguous, a split never
+// moves a key across a scan position, and growth costs one page.
 
-// index finds the entries of one slot: an extendible hash table (Fagin et al.
-// 1979) that is ordered by hash. The directory is indexed by the upper depth
-// bits of a hash; a page owns one prefix; a bucket owns a longer one. A split
-// or merge therefore never moves an entry across a scan position, growth costs
-// one page (and at times one copy of the directory of pointers), and walking
-// costs what the slot holds. The zero value is an empty index.
-type index struct {
-	dir   []*page // 1 << depth pointers; nil when empty
+// directory is that of one slot with several pages.
+type directory struct {
 	depth uint8
-	deep  int32 // pages whose depth is the directory's; 0 only when depth is 0 or dir is nil
+	deep  int32    // pages whose depth is the directory's
+	pages []uint32 // 1 << depth
 }
 
-type page struct {
-	heads []*entry // 1 << bits chains
-	count int32
-	depth uint8 // hash bits that all its entries share
-	bits  uint8
+const pagePlaces = maxBlockBytes / bucketBytes * ways
+
+// found is a key of a page with its hash.
+type found struct {
+	l loc
+	h uint64
 }
 
-func (x *index) pageOf(h uint64) *page { return x.dir[h>>(64-x.depth)] }
+// slotBitsHere is how many bits number the slots of a shard.
+func (s *shard) slotDepth() uint8 { return slotBits - s.e.bits }
 
-// bucket returns the place of h among the page's heads.
-func (p *page) bucket(h uint64) int { return int(h << p.depth >> (64 - p.bits)) }
-
-func (x *index) find(h uint64, key []byte) *entry {
-	if x.dir == nil {
-		return nil
+func (s *shard) prefixOf(g page) uint8 {
+	if d := g.depth(); d > s.slotDepth() {
+		return d - s.slotDepth()
 	}
-	p := x.pageOf(h)
-	for e := p.heads[p.bucket(h)]; e != nil; e = e.next {
-		if e.hash == h && e.is(key) {
-			return e
+	return 0
+}
+
+func (st *slotState) pageBlock(h uint64) uint32 {
+	if st.dir != nil {
+		return st.dir.pages[h>>(64-st.dir.depth)]
+	}
+	return st.page
+}
+
+// pageFor returns the page of a hash and its home in it; ok is false for a slot
+// without one.
+func (s *shard) pageFor(st *slotState, h uint64) (g page, home uint32, ok bool) {
+	block := st.pageBlock(h)
+	if block == 0 {
+		return page{}, 0, false
+	}
+	g = s.e.arena.page(block)
+	return g, g.home(h, s.prefixOf(g)), true
+}
+
+// find returns the record of key in the slot, or 0.
+func (s *shard) find(st *slotState, slot uint16, h uint64, key []byte) (hit loc) {
+	g, home, ok := s.pageFor(st, h)
+	if !ok {
+		return 0
+	}
+	a := &s.e.arena
+	g.find(home, tagOf(h), func(l loc) bool {
+		if r := a.record(l); r.slot() == slot && s.is(r, key) {
+			hit = l
+			return true
+		}
+		return false
+	})
+	return hit
+}
+
+// hasRoom says whether a new key of this hash can be linked.
+func (s *shard) hasRoom(st *slotState, h uint64) bool {
+	g, home, ok := s.pageFor(st, h)
+	return ok && g.room(home)
+}
+
+// enter links a record; hasRoom was true.
+func (s *shard) enter(st *slotState, h uint64, l loc) {
+	g, home, _ := s.pageFor(st, h)
+	g.insert(home, tagOf(h), l)
+}
+
+// leave unlinks a record and joins pages that became sparse.
+func (s *shard) leave(st *slotState, slot uint16, h uint64, l loc) {
+	g, home, _ := s.pageFor(st, h)
+	at, _ := g.locate(home, tagOf(h), l)
+	g.take(home, at)
+	if g.count()*4 <= g.capacity() {
+		s.join(st, slot, h)
+	}
+}
+
+// move makes the index name a record's new place.
+func (s *shard) move(st *slotState, h uint64, from, to loc) {
+	g, home, _ := s.pageFor(st, h)
+	at, _ := g.locate(home, tagOf(h), from)
+	g.put(at.bucket, at.way, tagOf(h), to)
+}
+
+// grow makes room for a key of slot and hash h: it gives slots without a page
+// one, or splits the page. block is a new block for it.
+func (s *shard) grow(st *slotState, slot uint16, h uint64, block uint32) {
+	s.pages++
+	i := int(slot >> s.e.bits)
+	if old := st.pageBlock(h); old != 0 {
+		g := s.e.arena.page(old)
+		s.narrow(g, i)
+		if st.pageBlock(h) == old {
+			if g.depth() < s.slotDepth() {
+				s.splitSlots(g, i, block)
+			} else {
+				s.splitHash(st, g, old, h, block)
+			}
+			return
 		}
 	}
-	return nil
+	first, n, depth := s.vacant(i)
+	s.e.arena.page(block).clear(depth)
+	s.assign(first, n, block)
 }
 
-// insert adds e, whose key must be absent.
-func (x *index) insert(e *entry) {
-	if x.dir == nil {
-		x.dir = []*page{newPage(0, minHeadBits)}
-		x.depth, x.deep = 0, 1
+func (s *shard) assign(first, n int, block uint32) {
+	for i := first; i < first+n; i++ {
+		s.slots[i].page = block
 	}
-	p := x.pageOf(e.hash)
-	if int(p.count) >= len(p.heads) {
-		switch {
-		case p.bits < maxHeadBits:
-			p.rebucket(p.depth, p.bits+1)
-		case int(p.depth)+maxHeadBits < maxPrefix:
-			x.split(p, e.hash)
-			p = x.pageOf(e.hash)
+}
+
+// free says whether a range of slots has no page.
+func (s *shard) free(first, n int) bool {
+	for i := first; i < first+n; i++ {
+		if s.slots[i].page != 0 || s.slots[i].dir != nil {
+			return false
 		}
 	}
-	p.push(e)
+	return true
 }
 
-// remove takes e out; it must be in.
-func (x *index) remove(e *entry) {
-	p := x.pageOf(e.hash)
-	at := &p.heads[p.bucket(e.hash)]
-	for *at != e {
-		at = &(*at).next
+// vacant returns the largest range of slots around slot i without a page, and
+// the depth of a page for it.
+func (s *shard) vacant(i int) (first, n int, depth uint8) {
+	first, n, depth = i, 1, s.slotDepth()
+	for depth > 0 && s.free(first^n, n) {
+		first &^= n
+		n *= 2
+		depth--
 	}
-	*at, e.next = e.next, nil
-	p.count--
-	switch {
-	case int(p.count) >= len(p.heads)/4:
-	case p.depth > 0:
-		x.merge(p, e.hash)
-	case p.count == 0:
-		*x = index{}
-	case p.bits > minHeadBits:
-		p.rebucket(p.depth, p.bits-1)
-	}
+	return first, n, depth
 }
 
-func newPage(depth, bits uint8) *page {
-	return &page{heads: make([]*entry, 1<<bits), depth: depth, bits: bits}
-}
-
-func (p *page) push(e *entry) {
-	b := p.bucket(e.hash)
-	e.next = p.heads[b]
-	p.heads[b] = e
-	p.count++
-}
-
-// pour moves every entry of p into the page that to gives for its hash.
-func (p *page) pour(to func(h uint64) *page) {
-	for _, e := range p.heads {
-		for e != nil {
-			next := e.next
-			to(e.hash).push(e)
-			e = next
-		}
-	}
-}
-
-func (p *page) rebucket(depth, bits uint8) {
-	n := newPage(depth, bits)
-	p.pour(func(uint64) *page { return n })
-	*p = *n
-}
-
-// split replaces p, the page of h, by two pages one bit deeper.
-func (x *index) split(p *page, h uint64) {
-	if p.depth == x.depth {
-		dir := make([]*page, 2*len(x.dir))
-		for i, q := range x.dir {
-			dir[2*i], dir[2*i+1] = q, q
-		}
-		x.dir, x.deep = dir, 0
-		x.depth++
-	}
-	depth := p.depth + 1
-	pair := [2]*page{newPage(depth, maxHeadBits-1), newPage(depth, maxHeadBits-1)}
-	p.pour(func(h uint64) *page { return pair[h>>(64-depth)&1] })
-	for _, q := range pair {
-		if int(q.count) > len(q.heads) {
-			q.rebucket(depth, maxHeadBits)
-		}
-	}
-	first, n := x.span(h, p.depth)
-	fill(x.dir[first:first+n/2], pair[0])
-	fill(x.dir[first+n/2:first+n], pair[1])
-	if depth == x.depth {
-		x.deep += 2
-	}
-}
-
-// merge joins the page p of h with its buddy when both are sparse, and halves
-// the directory when no page needs its last bit any more.
-func (x *index) merge(p *page, h uint64) {
-	buddyHash := h ^ 1<<(64-p.depth)
-	buddy := x.pageOf(buddyHash)
-	if buddy.depth != p.depth || p.count+buddy.count > 1<<(maxHeadBits-1) {
-		if p.bits > minHeadBits {
-			p.rebucket(p.depth, p.bits-1)
-		}
+// narrow takes those slots off a page that have no key in it, as far as the
+// rest is a range of its own: a page for one huge slot does not need as many
+// empty ones beside it as the slot's number has bits.
+func (s *shard) narrow(g page, i int) {
+	lowest, highest := Slots, 0
+	g.each(func(_ place, _ byte, l loc) {
+		at := int(s.e.arena.record(l).slot() >> s.e.bits)
+		lowest, highest = min(lowest, at), max(highest, at)
+	})
+	d := s.slotDepth() - uint8(bits.Len(uint(lowest^highest)))
+	was := g.depth()
+	if d <= was {
 		return
 	}
-	n := newPage(p.depth-1, maxHeadBits-1)
-	to := func(uint64) *page { return n }
-	p.pour(to)
-	buddy.pour(to)
-	if p.depth == x.depth {
-		x.deep -= 2
-	}
-	first, count := x.span(h, n.depth)
-	fill(x.dir[first:first+count], n)
-	for x.deep == 0 && x.depth > 0 {
-		x.halve()
-	}
+	block := s.slots[lowest].page
+	span := 1 << (s.slotDepth() - was)
+	s.assign(i&^(span-1), span, 0)
+	n := 1 << (s.slotDepth() - d)
+	s.assign(lowest&^(n-1), n, block)
+	g.setDepth(d)
 }
 
-func (x *index) halve() {
-	dir := make([]*page, len(x.dir)/2)
-	x.depth--
-	for i := range dir {
-		dir[i] = x.dir[2*i]
-		if dir[i].depth == x.depth {
-			x.deep++
+// splitSlots moves the upper half of a page's slots to a new page. Both begin
+// as copies, so no key changes its bucket and none can fail to fit.
+func (s *shard) splitSlots(g page, slot int, block uint32) {
+	d := g.depth() + 1
+	n := s.e.arena.page(block)
+	copy(s.e.arena.blockBytesAt(block, 1), view(g.p, 0, s.e.arena.blockBytes))
+	g.setDepth(d)
+	n.setDepth(d)
+	bit := s.slotDepth() - d
+	g.each(func(at place, _ byte, l loc) {
+		r := s.e.arena.record(l)
+		home := g.home(s.hashOf(r), 0)
+		if r.slot()>>s.e.bits>>bit&1 == 1 {
+			g.take(home, at)
+		} else {
+			n.take(home, at)
+		}
+	})
+	first := slot &^ (2<<bit - 1)
+	s.assign(first+1<<bit, 1<<bit, block)
+}
+
+// splitHash divides the only page of a slot, or one of them, by the next bit of
+// the hash.
+func (s *shard) splitHash(st *slotState, g page, old uint32, h uint64, block uint32) {
+	var buf [pagePlaces]found
+	all := s.gather(g, buf[:0])
+	dir := st.dir
+	if dir == nil {
+		dir = &directory{deep: 1, pages: []uint32{old}}
+		st.dir, st.page = dir, 0
+	}
+	prefix := s.prefixOf(g)
+	if prefix == dir.depth {
+		wide := make([]uint32, 2*len(dir.pages))
+		for i, b := range dir.pages {
+			wide[2*i], wide[2*i+1] = b, b
+		}
+		dir.pages, dir.deep = wide, 0
+		dir.depth++
+	}
+	if prefix+1 == dir.depth {
+		dir.deep += 2
+	}
+	n := s.e.arena.page(block)
+	d := g.depth() + 1
+	g.clear(d)
+	n.clear(d)
+	first, cells := dir.span(h, prefix)
+	for i := first + cells/2; i < first+cells; i++ {
+		dir.pages[i] = block
+	}
+	for _, f := range all {
+		to := g
+		if f.h<<prefix>>63 == 1 {
+			to = n
+		}
+		if !to.insert(to.home(f.h, prefix+1), tagOf(f.h), f.l) {
+			s.orphan(f.l, f.h) // hashes of no even spread: never seen, but nothing may break
 		}
 	}
-	x.dir = dir
 }
 
-// span returns the directory cells that share the upper depth bits of h.
-func (x *index) span(h uint64, depth uint8) (first, n int) {
-	n = 1 << (x.depth - depth)
-	return int(h>>(64-x.depth)) &^ (n - 1), n
+func (s *shard) gather(g page, to []found) []found {
+	g.each(func(_ place, _ byte, l loc) {
+		to = append(to, found{l, s.hashOf(s.e.arena.record(l))})
+	})
+	return to
 }
 
-func fill(cells []*page, p *page) {
-	for i := range cells {
-		cells[i] = p
-	}
-}
-
-// from returns the chain of the first non-empty bucket that ends after hash h,
-// and the hash where the next bucket begins; 0 as end means that none follows.
-// The bucket may begin before h, when pages merged since h was made.
-func (x *index) from(h uint64) (chain *entry, end uint64) {
-	for x.dir != nil {
-		p := x.pageOf(h)
-		start := h &^ (1<<(64-p.depth) - 1)
-		for b := p.bucket(h); b < len(p.heads); b++ {
-			if p.heads[b] != nil {
-				return p.heads[b], start + uint64(b+1)<<(64-p.depth-p.bits)
-			}
-		}
-		if h = start + 1<<(64-p.depth); h == 0 {
-			break
-		}
-	}
-	return nil, 0
-}
-
-// volatiles lists the entries that have a deadline, densely and in no order, so
-// that a sample costs nothing but the entries it reads. It grows by chunks:
-// no growth copies what is there.
-type volatiles struct {
-	chunks [][]*entry
-	n      int
-}
-
-const chunkBits = 8
-
-func (v *volatiles) at(i int) *entry { return v.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
-
-func (v *volatiles) put(i int, e *entry) {
-	v.chunks[i>>chunkBits][i&(1<<chunkBits-1)] = e
-	if e != nil {
-		e.vol = int32(i)
-	}
-}
-
-func (v *volatiles) add(e *entry) {
-	if c := v.n >> chunkBits; c == len(v.chunks) {
-		size := 1 << chunkBits
-		if c == 0 {
-			size = 4
-		}
-		v.chunks = append(v.chunks, make([]*entry, size))
-	} else if v.n == len(v.chunks[0]) && c == 0 {
-		v.chunks[0] = slices.Grow(v.chunks[0], v.n)[:2*v.n]
-	}
-	v.put(v.n, e)
-	v.n++
-}
-
-func (v *volatiles) remove(e *entry) {
-	i := int(e.vol)
-	v.n--
-	if i != v.n {
-		v.put(i, v.at(v.n))
-	}
-	v.put(v.n, nil)
-	e.vol = -1
-	// One empty chunk stays, so that a list at the edge does not allocate for
-	// every second change.
-	if last := len(v.chunks) - 1; last > 0 && v.n <= (last-1)<<chunkBits {
-		v.chunks[last] = nil
-		v.chunks = v.chunks[:last]
-	}
+// span returns the cells that share the upper prefix bits of h.
+func (d *directory) span(h uint64, prefix uint8) (first, n int) {
+	n = 1 << (d.depth - prefix)
+	return int(h>>(64-d.depth)) &^ (n - 1), n
 }

@@ -34,12 +34,11 @@ type copied struct {
 	it       Item
 }
 
-func (b *batch) add(ent *entry, value bool) {
-	c := copied{at: len(b.bytes), klen: ent.klen(), it: itemOf(ent)}
+func (s *shard) copyTo(b *batch, r record, now int64, value bool) {
+	c := copied{at: len(b.bytes), klen: r.klen(), it: s.itemOf(r, now)}
+	b.bytes = append(b.bytes, s.key(r)...)
 	if value {
-		b.bytes = append(b.bytes, ent.data...)
-	} else {
-		b.bytes = append(b.bytes, ent.key()...)
+		b.bytes = append(b.bytes, s.value(r)...)
 	}
 	b.items = append(b.items, c)
 }
@@ -65,24 +64,20 @@ func (e *Engine) freeBatch(b *batch) {
 	}
 }
 
-// step visits buckets from hash h on, until max entries were seen, and calls
-// visit for each live entry at or after h. It returns where the next step
-// begins, 0 at the end, and how many entries it saw. The shard lock is held;
+// step visits the keys of a slot from position at on, home by home, until max
+// were seen, and calls visit for each live one. It returns where the next step
+// begins, scanEnd at the end, and how many keys it saw. The shard lock is held;
 // visit must not change the index.
-func (st *slotState) step(h uint64, max int, now int64, visit func(*entry)) (next uint64, seen int) {
+func (s *shard) step(st *slotState, slot uint16, at uint64, max int, now int64, visit func(l loc, r record, h uint64)) (next uint64, seen int) {
 	for {
-		chain, end := st.index.from(h)
-		for ent := chain; ent != nil; ent = ent.next {
-			if ent.hash < h {
-				continue
-			}
+		at = s.from(st, slot, at, func(l loc, r record, h uint64) {
 			seen++
-			if !expired(ent.deadline, now) {
-				visit(ent)
+			if !expired(s.deadline(r), now) {
+				visit(l, r, h)
 			}
-		}
-		if h = end; h == 0 || seen >= max {
-			return h, seen
+		})
+		if at >= scanEnd || seen >= max {
+			return at, seen
 		}
 	}
 }
@@ -99,26 +94,25 @@ func (st *slotState) step(h uint64, max int, now int64, visit func(*entry)) (nex
 // runs without any lock. A cursor is slot and hash position: it stays valid
 // whatever the index does, and invalid cursors end the iteration.
 func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) uint64 {
-	slot, h := cursor>>positionBits, cursor<<(64-positionBits)
+	slot, at := cursor>>positionBits, cursor&(1<<positionBits-1)
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
 	for count = max(count, 1); slot < Slots; {
 		s, st := e.at(uint16(slot))
 		if st.keys.Load() == 0 || !st.serving.Load() {
-			slot, h = slot+1, 0
+			slot, at = slot+1, 0
 			continue
 		}
 		b.reset()
 		seen := 0
 		s.mu.Lock()
-		if st.serving.Load() {
-			h, seen = st.step(h, min(count, stepEntries), e.now(), func(ent *entry) { b.add(ent, false) })
-		} else {
-			h = 0
+		next := uint64(scanEnd)
+		if now := e.now(); st.serving.Load() {
+			next, seen = s.step(st, uint16(slot), at, min(count, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
 		}
 		s.unlock()
-		if h == 0 {
-			slot++
+		if at = next; at == scanEnd {
+			slot, at = slot+1, 0
 		}
 		for i := range b.items {
 			fn(b.get(i, false))
@@ -130,7 +124,7 @@ func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) ui
 	if slot >= Slots {
 		return 0
 	}
-	return slot<<positionBits | h>>(64-positionBits)
+	return slot<<positionBits | at
 }
 
 // KeysInSlot calls fn for up to max keys of slot, served or not. key is borrowed
@@ -140,10 +134,12 @@ func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
 	s, st := e.at(slot)
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
-	for h := uint64(0); max > 0; {
+	slot &= Slots - 1
+	for at := uint64(0); max > 0; {
 		b.reset()
 		s.mu.Lock()
-		h, _ = st.step(h, min(max, stepEntries), e.now(), func(ent *entry) { b.add(ent, false) })
+		now := e.now()
+		at, _ = s.step(st, slot, at, min(max, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
 		s.unlock()
 		for i := range b.items {
 			if max--; max < 0 {
@@ -152,34 +148,36 @@ func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
 			key, _ := b.get(i, false)
 			fn(key)
 		}
-		if h == 0 {
+		if at == scanEnd {
 			return
 		}
 	}
 }
 
-// HottestFirst calls fn for the keys of slot, served or not, the most recently
-// accessed first, until fn returns false. The order is that of the moment of the
-// call; accesses by this iteration do not count. A key present throughout is
-// given once; keys written after the call are not promised (the change feed has
-// them). key and it.Value are borrowed until fn returns; fn runs without any
-// lock. Memory: 16 bytes per key of the slot.
+// HottestFirst calls fn for the keys of slot, served or not, the most often
+// read first, among equals the last written or promoted, until fn returns false.
+// The order is that of the moment of the call; accesses by this iteration do not
+// count. A key present throughout is given once; keys written after the call are
+// not promised (the change feed has them). key and it.Value are borrowed until
+// fn returns; fn runs without any lock. Memory: 24 bytes per key of the slot.
 func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
-	type place struct {
-		hash   uint64
-		access int64
+	type heat struct {
+		hash uint64
+		heat uint64 // frequency, then birth of the segment
+		l    loc
 	}
 	s, st := e.at(slot)
-	places := make([]place, 0, st.keys.Load())
-	for h, more := uint64(0), true; more; more = h != 0 {
+	slot &= Slots - 1
+	places := make([]heat, 0, st.keys.Load())
+	for at := uint64(0); at != scanEnd; {
 		s.mu.Lock()
-		h, _ = st.step(h, stepEntries, e.now(), func(ent *entry) {
-			places = append(places, place{ent.hash, ent.access})
+		at, _ = s.step(st, slot, at, stepEntries, e.now(), func(l loc, r record, h uint64) {
+			places = append(places, heat{h, uint64(r.freq())<<62 | s.segs[s.segOf(l)].born, l})
 		})
 		s.unlock()
 	}
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(b.access, a.access), cmp.Compare(a.hash, b.hash))
+	slices.SortFunc(places, func(a, b heat) int {
+		return cmp.Or(cmp.Compare(b.heat, a.heat), cmp.Compare(b.l, a.l))
 	})
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
@@ -190,12 +188,11 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 		for n := 0; n < stepEntries && i < len(places) && len(b.bytes) < stepBytes; n++ {
 			h := places[i].hash
 			i++
-			chain, _ := st.index.from(h)
-			for ent := chain; ent != nil; ent = ent.next {
-				if ent.hash == h && !expired(ent.deadline, now) {
-					b.add(ent, true)
+			s.from(st, slot, h>>32, func(_ loc, r record, is uint64) {
+				if is == h && !expired(s.deadline(r), now) {
+					s.copyTo(b, r, now, true)
 				}
-			}
+			})
 		}
 		s.unlock()
 		for j := range b.items {
@@ -212,20 +209,21 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 // written to the slot meanwhile some may be removed too.
 func (e *Engine) DropSlot(slot uint16) int {
 	s, st := e.at(slot)
+	slot &= Slots - 1
 	dropped := 0
-	var ents []*entry
-	for h, more := uint64(0), true; more; more = h != 0 {
-		ents = ents[:0]
+	var some []found
+	for at := uint64(0); at != scanEnd; {
+		some = some[:0]
 		s.mu.Lock()
 		st.closeWindow(e)
 		now := e.now()
-		h, _ = st.step(h, stepEntries, minTime, func(ent *entry) { ents = append(ents, ent) })
-		for _, ent := range ents {
-			if expired(ent.deadline, now) {
-				s.remove(st, ent, byExpiry)
+		at, _ = s.step(st, slot, at, stepEntries, minTime, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
+		for _, f := range some {
+			if expired(s.deadline(e.arena.record(f.l)), now) {
+				s.remove(st, slot, f.h, f.l, byExpiry)
 				continue
 			}
-			s.remove(st, ent, byInvalidation)
+			s.remove(st, slot, f.h, f.l, byInvalidation)
 			dropped++
 		}
 		s.unlock()
@@ -268,12 +266,12 @@ func (e *Engine) RandomKey(dst []byte) ([]byte, bool) {
 				continue
 			}
 			s.mu.Lock()
-			ent := s.random(at, e.now())
-			if ent != nil {
-				dst = append(dst, ent.key()...)
+			l := s.random(at, e.now())
+			if l != 0 {
+				dst = append(dst, s.key(e.arena.record(l))...)
 			}
 			s.unlock()
-			if ent != nil {
+			if l != 0 {
 				return dst, true
 			}
 			break
@@ -289,31 +287,33 @@ func (e *Engine) RandomKey(dst []byte) ([]byte, bool) {
 	return dst, found
 }
 
-// random returns a random entry of the slot that holds the at-th entry of the
-// shard, nil if the slot is not served or the entry chosen is expired.
-func (s *shard) random(at, now int64) *entry {
+// random returns a random entry of the slot that holds the nth entry of the
+// shard, 0 if the slot is not served or the entry chosen is expired.
+func (s *shard) random(nth, now int64) loc {
 	for i := range s.slots {
 		st := &s.slots[i]
 		n := st.keys.Load()
-		if at >= n {
-			at -= n
+		if nth >= n {
+			nth -= n
 			continue
 		}
 		if !st.serving.Load() {
-			return nil
+			return 0
 		}
-		var near []*entry
-		h := s.rand.next()
+		var near []loc
+		at := s.rand.next() >> (64 - positionBits)
 		if n <= randomSpread {
-			h = 0
+			at = 0
 		}
 		for len(near) < int(min(n, randomSpread)) {
-			h, _ = st.step(h, randomSpread-len(near), minTime, func(ent *entry) { near = append(near, ent) })
+			at, _ = s.step(st, s.slotNumber(i), at, randomSpread-len(near), minTime, func(l loc, _ record, _ uint64) { near = append(near, l) })
+			at %= scanEnd
 		}
-		if ent := near[s.rand.below(len(near))]; !expired(ent.deadline, now) {
-			return ent
+		l := near[s.rand.below(len(near))]
+		if expired(s.deadline(s.e.arena.record(l)), now) {
+			return 0
 		}
-		return nil
+		return l
 	}
-	return nil
+	return 0
 }

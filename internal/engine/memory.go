@@ -10,70 +10,15 @@ import (
 
 const (
 	unlimited = math.MaxInt64 / 2 // no sum with it overflows
-	// shrinkStep is by how much SetMaxBytes lowers the ceiling at once, hence
-	// the most that one writer evicts on its behalf.
-	shrinkStep = 64 << 10
-	// evictBatch is the most entries that one hold of evictStep evicts.
-	evictBatch = 32
+	// shrinkParts is how many steps of the ceiling a limit is worth when
+	// SetMaxBytes lowers it; a step is the most that one writer evicts on its
+	// behalf.
+	shrinkParts = 64
+	minShrink   = 64 << 10
 	// olderSamples is how many other shards a writer compares its own oldest
-	// entry with.
-	olderSamples = 2
+	// segment with.
+	olderSamples = 4
 )
-
-// policy decides what leaves when the memory limit is reached.
-type policy struct {
-	name   string
-	evicts bool
-	// victim returns the entry of s to evict next, never keep; nil if none.
-	victim func(s *shard, keep *entry) *entry
-}
-
-var policies = []policy{
-	{"lru", true, func(s *shard, keep *entry) *entry {
-		if s.lru.oldest == keep && keep != nil {
-			return keep.newer
-		}
-		return s.lru.oldest
-	}},
-	{"noeviction", false, func(*shard, *entry) *entry { return nil }},
-}
-
-// Policies returns the names that Options.Policy and SetPolicy take.
-func Policies() []string {
-	names := make([]string, len(policies))
-	for i := range policies {
-		names[i] = policies[i].name
-	}
-	return names
-}
-
-func policyNamed(name string) *policy {
-	for i := range policies {
-		if policies[i].name == name {
-			return &policies[i]
-		}
-	}
-	return nil
-}
-
-// Policy returns the name of the eviction policy.
-func (e *Engine) Policy() string { return e.policy.Load().name }
-
-// SetPolicy changes the eviction policy; entries and their recency stay.
-func (e *Engine) SetPolicy(name string) error {
-	p := policyNamed(name)
-	if p == nil {
-		return fmt.Errorf("engine: policy is %q, must be one of %q: %w", name, Policies(), errs.ErrConfig)
-	}
-	e.limitMu.Lock()
-	defer e.limitMu.Unlock()
-	if used := e.used.Load(); p.evicts && used > e.ceiling.Load() {
-		e.ceiling.Store(used) // what noeviction let stand leaves in steps, not in the first writer's hold
-	}
-	e.policy.Store(p)
-	e.settle(p)
-	return nil
-}
 
 func limitOf(n int64) int64 {
 	if n == 0 || n > unlimited {
@@ -82,13 +27,19 @@ func limitOf(n int64) int64 {
 	return n
 }
 
-// SetMaxBytes changes the memory limit; 0 means none. When less is allowed than
-// is used, it returns after as much was evicted, in steps that hold one shard
-// lock for a few entries each; meanwhile writers hold to a ceiling that sinks
-// from step to step. Under noeviction nothing leaves, and writes fail instead.
+// SetMaxBytes changes the memory limit; 0 means none, which is the reach of the
+// arena. A limit above that is an error: the arena is laid out by New for twice
+// its MaxBytes or 16 GiB. When less is allowed than is used, SetMaxBytes
+// returns after as much was evicted, in steps that hold one shard lock for a
+// segment each; meanwhile writers hold to a ceiling that sinks from step to
+// step. Under noeviction nothing leaves, and writes fail instead.
 func (e *Engine) SetMaxBytes(n int64) error {
 	if n < 0 {
 		return fmt.Errorf("engine: memory limit is %d, must not be negative: %w", n, errs.ErrConfig)
+	}
+	if n > e.arena.reach() {
+		return fmt.Errorf("engine: memory limit is %d, the arena reaches %d; start with a larger limit: %w",
+			n, e.arena.reach(), errs.ErrConfig)
 	}
 	e.limitMu.Lock()
 	defer e.limitMu.Unlock()
@@ -99,26 +50,30 @@ func (e *Engine) SetMaxBytes(n int64) error {
 
 // settle brings ceiling and use to the limit. limitMu is held.
 func (e *Engine) settle(p *policy) {
-	limit := e.limit.Load()
+	limit := min(e.limit.Load(), e.arena.reach())
+	e.arena.bound(max(limit, e.ceiling.Load())) // before anybody may use more
 	at := min(e.ceiling.Load(), max(limit, e.used.Load()))
 	if !p.evicts {
 		at = limit
 	}
+	step := max(minShrink, (at-limit)/shrinkParts)
 	for at > limit {
-		at = max(limit, at-shrinkStep)
+		at = max(limit, at-step)
 		e.ceiling.Store(at)
 		for e.used.Load() > at {
-			if !e.evictStep(p, at) {
+			if !e.evictStep(p) {
 				runtime.Gosched() // what is used is just being stored or removed
 			}
 		}
 	}
 	e.ceiling.Store(limit)
+	e.arena.bound(limit)
+	e.arena.trim(e.used.Load())
 }
 
-// evictStep evicts up to evictBatch entries from the shard with the oldest
-// entry of a few, and says whether there was any. No shard lock may be held.
-func (e *Engine) evictStep(p *policy, goal int64) bool {
+// evictStep evicts a segment from the shard with the oldest one of a few, and
+// says whether there was any. No shard lock may be held.
+func (e *Engine) evictStep(p *policy) bool {
 	var s *shard
 	first := e.pick(len(e.shards))
 	for i := range e.shards {
@@ -135,14 +90,7 @@ func (e *Engine) evictStep(p *policy, goal int64) bool {
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	now, any := e.now(), false
-	for i := 0; i < evictBatch && e.used.Load() > goal; i++ {
-		if !s.evictOne(p, nil, now) {
-			break
-		}
-		any = true
-	}
-	return any
+	return s.evictSegment(p, e.now())
 }
 
 // tryReserve takes n bytes if that keeps within the ceiling. The second look at
@@ -165,14 +113,6 @@ func (e *Engine) tryReserve(n int64) bool {
 	return true
 }
 
-// checkCharge refuses what could never be stored.
-func (e *Engine) checkCharge(charge int64) error {
-	if limit := e.limit.Load(); charge > limit {
-		return fmt.Errorf("entry needs %d bytes, memory limit is %d: %w", charge, limit, errs.ErrNoMemory)
-	}
-	return nil
-}
-
 func (e *Engine) checkPolicy() (*policy, error) {
 	p := e.policy.Load()
 	if !p.evicts {
@@ -182,63 +122,54 @@ func (e *Engine) checkPolicy() (*policy, error) {
 	return p, nil
 }
 
-// reserve takes n bytes for an entry that will be charged charge in all, and
-// evicts what is needed, entry by entry. keep is the entry being replaced (nil
-// if new); it is returned, or nil when it had to be evicted itself, and then
-// the whole charge is reserved. The shard lock is held; DESIGN.md says why this
-// ends.
-func (s *shard) reserve(n, charge int64, keep *entry) (*entry, error) {
+// reserve takes n bytes of blocks and evicts what is needed, segment by
+// segment. least is what the entry needs at all. The shard lock is held;
+// DESIGN.md says why this ends.
+func (s *shard) reserve(n, least int64) error {
 	e := s.e
 	if e.tryReserve(n) {
-		return keep, nil
+		return nil
 	}
 	now := e.now()
 	if !e.policy.Load().evicts {
-		s.sweepStep(now) // room that only expired entries take is no reason to refuse
+		s.expireAll(now) // room that only expired entries take is no reason to refuse
 	}
 	for !e.tryReserve(n) {
-		if err := e.checkCharge(charge); err != nil {
-			return keep, err
+		if err := e.checkNeed(int(least >> e.arena.blockShift)); err != nil {
+			return err
 		}
 		p, err := e.checkPolicy()
 		if err != nil {
-			return keep, err
+			return err
 		}
-		if s.makeRoom(p, keep, now) {
-			continue
+		if !s.makeRoom(p, now) {
+			return s.await(n, least)
 		}
-		if keep != nil {
-			// Two writers that each guard the last entry of their shard would
-			// wait for each other: a waiting writer owns nothing.
-			s.evict(keep, now)
-			keep, n = nil, charge
-			continue
-		}
-		return nil, s.await(charge)
 	}
-	return keep, nil
+	return nil
 }
 
-// makeRoom evicts one entry: the oldest of this shard, or of another one whose
+// makeRoom evicts one segment: the oldest of this shard, or of another one whose
 // oldest is clearly older and whose lock is free.
-func (s *shard) makeRoom(p *policy, keep *entry, now int64) bool {
-	if o := s.older(now); o != nil && o.mu.TryLock() {
-		done := o.evictOne(p, nil, now)
+func (s *shard) makeRoom(p *policy, now int64) bool {
+	if o := s.older(); o != nil && o.mu.TryLock() {
+		done := o.evictSegment(p, now)
 		o.unlock()
 		if done {
 			return true
 		}
 	}
-	return s.evictOne(p, keep, now) || s.evictElsewhere(p, now)
+	return s.evictSegment(p, now) || s.evictElsewhere(p, now)
 }
 
-// older returns a sampled shard whose oldest entry was idle for at least 1/8
-// longer than this one's. So one busy shard does not lose its warm entries
-// while the others keep cold ones, and equal shards leave each other alone.
-func (s *shard) older(now int64) *shard {
+// older returns a sampled shard whose oldest segment was begun clearly before
+// this one's, by the count of segments begun since. So one busy shard does not
+// lose its warm entries while the others keep cold ones, and equal shards leave
+// each other alone.
+func (s *shard) older() *shard {
 	bar := s.oldest.Load()
 	if bar != emptyStamp {
-		bar -= max(0, now-bar) / 8
+		bar -= max(0, int64(s.e.births.Load())-bar) / 8
 	}
 	var best *shard
 	for range olderSamples {
@@ -250,7 +181,7 @@ func (s *shard) older(now int64) *shard {
 	return best
 }
 
-// evictElsewhere evicts one entry of any other shard whose lock is free.
+// evictElsewhere evicts a segment of any other shard whose lock is free.
 func (s *shard) evictElsewhere(p *policy, now int64) bool {
 	first := s.rand.below(len(s.e.shards))
 	for i := range s.e.shards {
@@ -258,7 +189,7 @@ func (s *shard) evictElsewhere(p *policy, now int64) bool {
 		if o == s || o.oldest.Load() == emptyStamp || !o.mu.TryLock() {
 			continue
 		}
-		done := o.evictOne(p, nil, now)
+		done := o.evictSegment(p, now)
 		o.unlock()
 		if done {
 			return true
@@ -267,15 +198,15 @@ func (s *shard) evictElsewhere(p *policy, now int64) bool {
 	return false
 }
 
-// await reserves charge bytes for a writer whose shard is empty. What it needs
-// is a debt that every holder of another shard pays when it unlocks, so it ends
-// even if no lock is ever free when it looks.
-func (s *shard) await(charge int64) error {
+// await reserves n bytes for a writer whose shard is empty. What it needs is a
+// debt that every holder of another shard pays when it unlocks, so it ends even
+// if no lock is ever free when it looks.
+func (s *shard) await(n, least int64) error {
 	e := s.e
-	e.debt.Add(charge)
-	defer e.debt.Add(-charge)
-	for !e.tryReserve(charge) {
-		if err := e.checkCharge(charge); err != nil {
+	e.debt.Add(n)
+	defer e.debt.Add(-n)
+	for !e.tryReserve(n) {
+		if err := e.checkNeed(int(least >> e.arena.blockShift)); err != nil {
 			return err
 		}
 		p, err := e.checkPolicy()
@@ -292,29 +223,14 @@ func (s *shard) await(charge int64) error {
 // payDebt evicts from this shard what waiting writers need.
 func (s *shard) payDebt() {
 	e, p := s.e, s.e.policy.Load()
+	if !p.evicts {
+		return
+	}
 	now := e.now()
 	for {
 		debt := e.debt.Load()
-		if debt <= 0 || e.used.Load()+debt <= e.ceiling.Load() || !s.evictOne(p, nil, now) {
+		if debt <= 0 || e.used.Load()+debt <= e.ceiling.Load() || !s.evictSegment(p, now) {
 			return
 		}
 	}
-}
-
-func (s *shard) evictOne(p *policy, keep *entry, now int64) bool {
-	v := p.victim(s, keep)
-	if v == nil {
-		return false
-	}
-	s.evict(v, now)
-	return true
-}
-
-// evict removes v, which counts as expired when its time had passed anyway.
-func (s *shard) evict(v *entry, now int64) {
-	why := byEviction
-	if expired(v.deadline, now) {
-		why = byExpiry
-	}
-	s.remove(s.state(v), v, why)
 }

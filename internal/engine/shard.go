@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -13,17 +14,19 @@ type shard struct {
 	e  *Engine
 	id int
 
-	slots  []slotState
-	lru    recency
-	vol    volatiles
+	slots []slotState
+	data
+	ghosts ghosts
+	pages  int          // of the index
 	keys   atomic.Int64 // entries of all its slots
-	oldest atomic.Int64 // lru.stamp(), for the choice of a shard to evict from
-	shown  *entry       // the entry that oldest was taken from
+	oldest atomic.Int64 // birth of the segment that leaves next, for the choice of a shard to evict from
+	era    int64        // ms: what short deadlines are relative to; no live one is before it
 
 	feeds   []*Feed // replaced, never changed in place
 	pending bool    // events were written during this hold: wake the feeds after it
 	rand    rng
-	sweepAt int // place in vol where the next sweep step goes on
+	sweep
+	scratch *batch // copies of the running write's key and value, once anything may move
 	txn     Txn
 	counters
 	checks uint32 // holds ended, for the sampling of checked builds
@@ -33,8 +36,9 @@ type shard struct {
 
 // slotState is one slot.
 type slotState struct {
-	index   index
-	keys    atomic.Int64 // entries in index
+	page    uint32       // index page, shared with neighbours while they are small; 0 = none, or see dir
+	dir     *directory   // of a slot with several pages
+	keys    atomic.Int64 // entries
 	bytes   atomic.Int64 // sum of their charges
 	serving atomic.Bool  // changed under the shard lock only
 	winFull bool         // the last window ended because its filter was full
@@ -51,18 +55,23 @@ const (
 	byInvalidation
 )
 
+// emptyStamp is the published age of a shard without segments.
+const emptyStamp = math.MaxInt64
+
 func (s *shard) init(e *Engine, id int, seed uint64) {
 	s.e, s.id = e, id
 	s.slots = make([]slotState, Slots/len(e.shards))
 	s.rand = rng{seed ^ uint64(id+1)*0xd1342543de82ef95}
 	s.oldest.Store(emptyStamp)
+	s.era = e.now()
+	s.walkSoonest = maxTime
 	s.txn.s = s
 }
 
+func (s *shard) slot(n uint16) *slotState { return &s.slots[n>>s.e.bits] }
+
 // slotNumber is the inverse of Engine.at.
 func (s *shard) slotNumber(i int) uint16 { return uint16(i<<s.e.bits | s.id) }
-
-func (s *shard) state(ent *entry) *slotState { return &s.slots[ent.slot()>>s.e.bits] }
 
 // unlock ends a hold: it pays what waiting writers need, releases the lock and
 // wakes the readers of the feeds.
@@ -85,67 +94,42 @@ func (s *shard) unlock() {
 	}
 }
 
-// live returns the entry of key, or nil. An expired entry is removed on sight.
-func (s *shard) live(st *slotState, h uint64, key []byte, now int64) *entry {
-	ent := st.index.find(h, key)
-	if ent != nil && expired(ent.deadline, now) {
-		s.remove(st, ent, byExpiry)
-		return nil
+// alive returns the record of key, or 0. An expired entry is removed on sight.
+func (s *shard) alive(st *slotState, slot uint16, h uint64, key []byte, now int64) loc {
+	if now-s.era > eraMost {
+		s.newEra(now)
 	}
-	return ent
+	l := s.find(st, slot, h, key)
+	if l == 0 {
+		return 0
+	}
+	if r := s.e.arena.record(l); r.form() != formNone && expired(s.deadline(r), now) {
+		s.remove(st, slot, h, l, byExpiry)
+		return 0
+	}
+	return l
 }
 
-// refresh makes ent the most recent entry of the shard.
-func (s *shard) refresh(ent *entry, now int64) {
-	ent.access = now
-	if s.lru.newest != ent {
-		s.lru.unlink(ent)
-		s.lru.pushNewest(ent)
-	}
-	s.publish()
-}
-
-// publish makes the age of the oldest entry visible to other shards. It reads
-// that entry, which is cold memory, only when it is another one than before:
-// the oldest entry's own stamp changes only while it is the only one.
+// publish makes the age of the segment to be evicted next visible to other
+// shards.
 func (s *shard) publish() {
-	if s.lru.oldest != s.shown || s.lru.oldest == s.lru.newest {
-		s.shown = s.lru.oldest
-		s.oldest.Store(s.lru.stamp())
+	id := oldestSegment(s)
+	if id != 0 && s.e.policy.Load().probes {
+		id = bySmallShare(s)
+	}
+	stamp := int64(emptyStamp)
+	if id != 0 {
+		stamp = int64(s.segs[id].born)
+	}
+	if s.oldest.Load() != stamp {
+		s.oldest.Store(stamp)
 	}
 }
 
-// link adds a new entry whose charge is already reserved.
-func (s *shard) link(st *slotState, ent *entry) {
-	st.index.insert(ent)
-	s.lru.pushNewest(ent)
-	if ent.deadline != 0 {
-		s.vol.add(ent)
-	}
-	st.keys.Add(1)
-	s.keys.Add(1)
-	st.bytes.Add(ent.charge())
-	s.publish()
-}
-
-// unlink takes an entry out and releases its charge. Its bytes stay as they
-// are, for whoever still borrows them in this hold.
-func (s *shard) unlink(st *slotState, ent *entry) {
-	st.index.remove(ent)
-	s.lru.unlink(ent)
-	if ent.vol >= 0 {
-		s.vol.remove(ent)
-	}
-	st.keys.Add(-1)
-	s.keys.Add(-1)
-	st.bytes.Add(-ent.charge())
-	s.e.used.Add(-ent.charge())
-	s.publish()
-}
-
-func (s *shard) remove(st *slotState, ent *entry, why cause) {
-	s.unlink(st, ent)
-	st.touch(s.e, ent.hash)
+// remove takes a record out, for good.
+func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
+	r := s.e.arena.record(l)
+	st.touch(s.e, h)
 	kind := EventDelete
 	switch why {
 	case byExpiry:
@@ -160,86 +144,80 @@ func (s *shard) remove(st *slotState, ent *entry, why cause) {
 		s.invalidated++
 		kind = EventInvalidate
 	}
-	s.emit(kind, ent.slot(), ent.key(), ent.deadline)
-}
-
-// setDeadline keeps the volatile list in step with the entry.
-func (s *shard) setDeadline(ent *entry, deadline int64) {
-	ent.deadline = deadline
-	switch {
-	case deadline != 0 && ent.vol < 0:
-		s.vol.add(ent)
-	case deadline == 0 && ent.vol >= 0:
-		s.vol.remove(ent)
+	if len(s.feeds) > 0 {
+		s.emit(kind, slot, s.key(r), s.deadline(r))
+	}
+	st.keys.Add(-1)
+	s.keys.Add(-1)
+	st.bytes.Add(-s.e.arena.chargeOf(r))
+	s.leave(st, slot, h, l)
+	s.kill(l)
+	if s.keys.Load() == 0 {
+		s.closeAll()
 	}
 }
 
-// store writes key, replacing old when that is not nil, and refreshes it. The
-// bytes of value are copied before anything is released, so value may be
-// borrowed from any entry of this hold. An error leaves old as it was, unless
-// old had to be evicted to make room (see reserve).
-func (s *shard) store(st *slotState, h uint64, slot uint16, key, value []byte, deadline int64, old *entry, now int64) error {
-	need := len(key) + len(value)
-	if old != nil && fits(cap(old.data), need) {
-		old.data = old.data[:need]
-		copy(old.data[len(key):], value) // memmove: value may be a part of the old one
-		s.setDeadline(old, deadline)
-		s.refresh(old, now)
-		return nil
-	}
-	if err := s.e.checkCharge(Overhead + int64(need)); err != nil {
-		return err
-	}
-	buf := newBuffer(need)
-	copy(buf[copy(buf, key):], value)
-	charge := Overhead + int64(cap(buf))
-	if old == nil {
-		if _, err := s.reserve(charge, charge, nil); err != nil {
-			return err
-		}
-	} else {
-		delta := charge - old.charge()
-		if delta > 0 {
-			kept, err := s.reserve(delta, charge, old)
-			if err != nil {
-				return err
+// orphan is remove for a record that no index page had room for.
+func (s *shard) orphan(l loc, h uint64) {
+	r := s.e.arena.record(l)
+	slot := r.slot()
+	st := s.slot(slot)
+	st.touch(s.e, h)
+	s.evicted++
+	s.emit(EventEvict, slot, s.key(r), s.deadline(r))
+	st.keys.Add(-1)
+	s.keys.Add(-1)
+	st.bytes.Add(-s.e.arena.chargeOf(r))
+	s.kill(l)
+}
+
+// closeAll gives back what an empty shard has: a writer that waits for memory
+// looks for it only where there are segments.
+func (s *shard) closeAll() {
+	s.dropGhosts()
+	for q := range s.open {
+		for _, id := range s.open[q] {
+			if id != 0 && id != s.working && s.segs[id].count == 0 {
+				s.freeSegment(id)
 			}
-			old = kept
-		}
-		if old != nil {
-			old.data = buf
-			st.bytes.Add(delta)
-			if delta < 0 {
-				s.e.used.Add(delta)
-			}
-			s.setDeadline(old, deadline)
-			s.refresh(old, now)
-			return nil
 		}
 	}
-	s.link(st, &entry{
-		data: buf, hash: h, deadline: deadline, access: now, meta: metaOf(len(key), slot), vol: -1,
-	})
-	return nil
 }
 
 // clear drops every entry, closes every window and returns how many entries
-// there were. It costs what the number of slots costs: the garbage collector
-// does the rest.
+// there were. It costs what the numbers of slots, pages and segments cost, and
+// one look at each large record.
 func (s *shard) clear() int {
-	var keys, bytes int64
+	var keys int64
+	a := &s.e.arena
+	s.eachPage(func(block uint32) { s.freePage(block) })
 	for i := range s.slots {
 		st := &s.slots[i]
 		st.closeWindow(s.e)
-		if st.index.dir != nil {
-			st.index = index{}
-			keys += st.keys.Swap(0)
-			bytes += st.bytes.Swap(0)
-		}
+		st.page, st.dir = 0, nil
+		keys += st.keys.Swap(0)
+		st.bytes.Store(0)
 	}
+	for id := range s.segs {
+		g := &s.segs[id]
+		if g.blocks == 0 {
+			continue
+		}
+		if g.held > 0 {
+			s.eachRecord(g, 0, func(_ loc, r record) bool {
+				if r.large() {
+					s.e.used.Add(-int64(a.putChain(r.chain())) << a.blockShift)
+				}
+				return true
+			})
+		}
+		a.put(g.start, int(g.blocks))
+		s.e.used.Add(-int64(g.blocks) << a.blockShift)
+	}
+	s.dropGhosts()
 	s.keys.Add(-keys)
-	s.e.used.Add(-bytes)
-	s.lru, s.vol, s.sweepAt = recency{}, volatiles{}, 0
+	s.data = data{}
+	s.sweep = sweep{walkSoonest: maxTime}
 	s.publish()
 	return int(keys)
 }

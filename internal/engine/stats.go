@@ -23,7 +23,7 @@ type Stats struct {
 	Keys       int64 // entries, in all slots, expired ones that were not met yet included
 	ServedKeys int64 // of these, in slots whose serving bit is on
 	Volatile   int64 // of Keys, those with a deadline
-	Bytes      int64 // charged: keys, values and Overhead; includes writes under way
+	Bytes      int64 // charged to the entries: keys, values, deadlines, padding and Overhead
 	MaxBytes   int64 // memory limit, 0 = none
 
 	Hits, Misses int64 // Get and Txn.Get
@@ -33,6 +33,12 @@ type Stats struct {
 	Evicted      int64 // removed to make room
 	Deleted      int64 // removed by Delete or a write with a passed deadline
 	Invalidated  int64 // removed by Invalidate, DropSlot and Flush
+
+	ArenaBytes int64 // what counts against MaxBytes: blocks taken, writes under way included
+	IndexBytes int64 // of these, pages of the index
+	GhostBytes int64 // of these, memory of evicted keys
+	LiveBytes  int64 // bytes of live records in segments
+	DeadBytes  int64 // bytes of segments that no live record takes and no new one can yet
 
 	WindowBytes int64 // filters of pull windows, beside MaxBytes
 	Policy      string
@@ -63,15 +69,21 @@ func (e *Engine) Stats() Stats {
 		s.mu.Lock()
 		c.plus(&s.counters)
 		r.Keys += s.keys.Load()
-		r.Volatile += int64(s.vol.n)
+		r.Volatile += s.vols
+		r.IndexBytes += int64(s.pages) << e.arena.blockShift
+		r.GhostBytes += int64(len(s.ghosts.blocks)) << e.arena.blockShift
+		r.LiveBytes += s.live
+		r.DeadBytes += s.dead
 		for j := range s.slots {
-			if st := &s.slots[j]; st.serving.Load() {
+			st := &s.slots[j]
+			r.Bytes += st.bytes.Load()
+			if st.serving.Load() {
 				r.ServedKeys += st.keys.Load()
 			}
 		}
 		s.unlock()
 	}
-	r.Bytes = e.used.Load()
+	r.ArenaBytes = e.used.Load()
 	if limit := e.limit.Load(); limit != unlimited {
 		r.MaxBytes = limit
 	}

@@ -8,16 +8,26 @@ import (
 const (
 	// sweepEvery is the pause between sweeps that found little.
 	sweepEvery = 100 * time.Millisecond
-	// sweepSample is how many entries with a deadline one hold examines:
-	// sweepRandom at random, which tells how many are expired, the others in
-	// turn, so that no expired entry is missed for ever.
+	// sweepSample is how many entries with a deadline one hold examines, and
+	// sweepWalk how many records it passes on the way.
 	sweepSample = 20
-	sweepRandom = 16
+	sweepWalk   = 256
 	// sweepSteps is the most holds of one shard in one Sweep.
 	sweepSteps = 16
+	// eraMost is how old an era may become: a short deadline reaches 2^32 ms
+	// from the era's beginning, so half of that is left for new ones.
+	eraMost = 1 << 31
 )
 
-// sweeper removes expired entries that nobody reads. It ends at Close.
+// sweep is where the search for expired records stands.
+type sweep struct {
+	walkSeg     uint32 // segment; 0 = choose one
+	walkOff     uint32
+	walkSoonest int64 // soonest deadline met in this walk of it
+}
+
+// sweeper removes expired entries that nobody reads and returns memory that is
+// not used any more. It ends at Close.
 func (e *Engine) sweeper() {
 	defer close(e.swept)
 	t := time.NewTimer(sweepEvery)
@@ -33,14 +43,16 @@ func (e *Engine) sweeper() {
 				runtime.Gosched()
 			}
 		}
+		e.arena.trim(e.used.Load())
 		t.Reset(sweepEvery)
 	}
 }
 
-// Sweep removes expired entries by sampling every shard. As long as more than a
-// quarter of a shard's sample is expired it goes on at once, up to a fixed
-// number of steps; the shard is unlocked between steps. more says that it
-// stopped at that number, so the caller should go on.
+// Sweep removes expired entries, shard by shard. It looks only at segments in
+// which a deadline has passed. As long as more than a quarter of a shard's
+// sample is expired it goes on at once, up to a fixed number of steps; the shard
+// is unlocked between steps. more says that it stopped at that number, so the
+// caller should go on.
 func (e *Engine) Sweep() (removed int, more bool) {
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -66,30 +78,78 @@ func (e *Engine) Sweep() (removed int, more bool) {
 
 // sweepStep examines a sample; the shard lock is held.
 func (s *shard) sweepStep(now int64) (examined, gone int) {
-	try := func(i int) {
-		examined++
-		if ent := s.vol.at(i); expired(ent.deadline, now) {
-			s.remove(s.state(ent), ent, byExpiry)
-			gone++
+	for walked := 0; examined < sweepSample && walked < sweepWalk; {
+		if s.walkSeg == 0 {
+			if s.walkSeg = s.nextExpiring(now); s.walkSeg == 0 {
+				break
+			}
+			s.walkOff, s.walkSoonest = 0, maxTime
 		}
-	}
-	if s.vol.n <= sweepSample {
-		for i := s.vol.n - 1; i >= 0; i-- { // a removal moves the last one, already seen, to i
-			try(i)
+		id := s.walkSeg
+		g := &s.segs[id]
+		off := s.eachRecord(g, s.walkOff, func(l loc, r record) bool {
+			walked++
+			if r.form() != formNone {
+				examined++
+				gone += s.sweepRecord(l, r, now)
+			}
+			return examined < sweepSample && walked < sweepWalk
+		})
+		if s.walkSeg != id {
+			continue // it went with its last record
 		}
-		return examined, gone
-	}
-	for range sweepRandom {
-		try(s.rand.below(s.vol.n))
-	}
-	for range sweepSample - sweepRandom {
-		if s.sweepAt--; s.sweepAt < 0 || s.sweepAt >= s.vol.n {
-			s.sweepAt = s.vol.n - 1
+		if s.walkOff = off; off >= g.size {
+			g.soonest = s.walkSoonest
+			s.walkSeg = 0
 		}
-		if s.sweepAt < 0 {
-			break
-		}
-		try(s.sweepAt)
 	}
 	return examined, gone
+}
+
+func (s *shard) sweepRecord(l loc, r record, now int64) int {
+	d := s.deadline(r)
+	if !expired(d, now) {
+		s.walkSoonest = min(s.walkSoonest, d)
+		return 0
+	}
+	slot := r.slot()
+	s.remove(s.slot(slot), slot, s.hashOf(r), l, byExpiry)
+	return 1
+}
+
+// nextExpiring returns the segment whose first deadline passed the longest ago;
+// 0 if there is none. A walk to its end brings that deadline up to date, so
+// none is passed over for ever.
+func (s *shard) nextExpiring(now int64) (best uint32) {
+	if s.vols == 0 {
+		return 0
+	}
+	for id := range s.segs {
+		if g := &s.segs[id]; g.vols > 0 && g.soonest < now {
+			best, now = uint32(id), g.soonest
+		}
+	}
+	return best
+}
+
+// expireAll removes every expired entry of the shard.
+func (s *shard) expireAll(now int64) {
+	for id := range s.segs {
+		if g := &s.segs[id]; g.vols > 0 && g.soonest < now {
+			s.eachRecord(g, 0, func(l loc, r record) bool {
+				if r.form() != formNone {
+					s.sweepRecord(l, r, now)
+				}
+				return true
+			})
+		}
+	}
+	s.reclaim(fullShare)
+}
+
+// newEra moves the beginning of short deadlines up to now, behind which no live
+// one may be.
+func (s *shard) newEra(now int64) {
+	s.expireAll(now)
+	s.era = now
 }

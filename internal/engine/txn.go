@@ -12,7 +12,7 @@ type Item struct {
 	Value      []byte // borrowed: see the method that gave the Item
 	Size       int    // bytes of the value, also where Value is not given
 	Deadline   int64  // absolute ms, 0 = none
-	LastAccess int64  // ms of the last access before this one
+	LastAccess int64  // ms of the last access before this one, in whole seconds; after 17 minutes modulo that
 	Bytes      int64  // what the key is charged against the memory limit
 }
 
@@ -53,36 +53,36 @@ func (t *Txn) Slot() uint16 { return t.slot }
 // most recent of its shard. An expired key is absent. Item.Value is borrowed
 // until the next mutation through this Txn or Unlock.
 func (t *Txn) Get(key []byte) (Item, bool) {
-	ent := t.live(key)
-	if ent == nil {
+	l := t.live(key)
+	if l == 0 {
 		t.s.misses++
 		return Item{}, false
 	}
 	t.s.hits++
-	it := t.lend(ent)
-	t.s.refresh(ent, t.now)
+	it := t.lend(l)
+	t.s.hit(t.s.e.arena.record(l), t.now)
 	return it, true
 }
 
 // Peek is Get without counting and without changing recency.
 func (t *Txn) Peek(key []byte) (Item, bool) {
-	ent := t.live(key)
-	if ent == nil {
+	l := t.live(key)
+	if l == 0 {
 		return Item{}, false
 	}
-	return t.lend(ent), true
+	return t.lend(l), true
 }
 
 // Has says whether key is present, without counting or changing recency.
-func (t *Txn) Has(key []byte) bool { return t.live(key) != nil }
+func (t *Txn) Has(key []byte) bool { return t.live(key) != 0 }
 
 // Touch makes key the most recent of its shard without counting.
 func (t *Txn) Touch(key []byte) bool {
-	ent := t.live(key)
-	if ent == nil {
+	l := t.live(key)
+	if l == 0 {
 		return false
 	}
-	t.s.refresh(ent, t.now)
+	t.s.hit(t.s.e.arena.record(l), t.now)
 	return true
 }
 
@@ -101,16 +101,14 @@ func (t *Txn) Set(key, value []byte, deadline int64) error {
 		return err
 	}
 	t.check()
-	old := t.s.live(t.st, h, key, t.now)
+	old := t.s.alive(t.st, t.slot, h, key, t.now)
 	if expired(deadline, t.now) {
 		t.drop(old, h, byDeletion)
 		return nil
 	}
-	err = t.s.store(t.st, h, t.slot, key, value, deadline, old, t.now)
-	if err == nil {
+	w := write{slot: t.slot, h: h, key: key, value: value, deadline: deadline, now: t.now, kind: EventWrite}
+	if err = t.s.store(&w, old); err == nil {
 		t.s.sets++
-		t.st.touch(t.s.e, h)
-		t.s.emit(EventWrite, t.slot, key, deadline)
 	}
 	t.mutated()
 	return err
@@ -118,22 +116,21 @@ func (t *Txn) Set(key, value []byte, deadline int64) error {
 
 // SetDeadline changes when key expires (absolute ms, 0 = never) and says
 // whether key was there. A deadline that has passed removes the key, which
-// counts as a deletion.
+// counts as a deletion. A key that gets its first deadline grows; when the
+// policy is noeviction and there is no room for that, the deadline stays as it
+// was and the answer is false.
 func (t *Txn) SetDeadline(key []byte, deadline int64) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	ent := t.s.live(t.st, h, key, t.now)
-	if ent == nil {
+	l := t.s.alive(t.st, t.slot, h, key, t.now)
+	if l == 0 {
 		return false
 	}
 	if expired(deadline, t.now) {
-		return t.drop(ent, h, byDeletion)
+		return t.drop(l, h, byDeletion)
 	}
-	t.s.setDeadline(ent, deadline)
-	t.st.touch(t.s.e, h)
-	t.s.emit(EventTTL, t.slot, ent.key(), deadline)
-	t.mutated()
-	return true
+	defer t.mutated()
+	return t.s.redate(t, h, key, l, deadline)
 }
 
 // Delete removes key and says whether it was there. An absent key counts as
@@ -147,16 +144,16 @@ func (t *Txn) Invalidate(key []byte) bool { return t.discard(key, byInvalidation
 func (t *Txn) discard(key []byte, why cause) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	return t.drop(t.s.live(t.st, h, key, t.now), h, why)
+	return t.drop(t.s.alive(t.st, t.slot, h, key, t.now), h, why)
 }
 
-// drop removes ent if it is not nil, and marks its key as touched in any case.
-func (t *Txn) drop(ent *entry, h uint64, why cause) bool {
-	if ent == nil {
+// drop removes l if it is not 0, and marks its key as touched in any case.
+func (t *Txn) drop(l loc, h uint64, why cause) bool {
+	if l == 0 {
 		t.st.touch(t.s.e, h)
 		return false
 	}
-	t.s.remove(t.st, ent, why)
+	t.s.remove(t.st, t.slot, h, l, why)
 	t.mutated()
 	return true
 }
@@ -166,7 +163,7 @@ func (t *Txn) drop(ent *entry, h uint64, why cause) bool {
 func (t *Txn) Untouched(key []byte) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	return t.s.live(t.st, h, key, t.now) == nil && t.st.win != nil && !t.st.win.has(h)
+	return t.s.alive(t.st, t.slot, h, key, t.now) == 0 && t.st.win != nil && !t.st.win.has(h)
 }
 
 // MarkTouched makes Untouched false for key until the window is opened anew:
@@ -176,14 +173,15 @@ func (t *Txn) MarkTouched(key []byte) {
 	t.st.touch(t.s.e, t.s.e.hash.sum(key))
 }
 
-func (t *Txn) live(key []byte) *entry {
+func (t *Txn) live(key []byte) loc {
 	t.check()
-	return t.s.live(t.st, t.s.e.hash.sum(key), key, t.now)
+	return t.s.alive(t.st, t.slot, t.s.e.hash.sum(key), key, t.now)
 }
 
-func (t *Txn) lend(ent *entry) Item {
-	it := itemOf(ent)
-	it.Value = ent.value()
+func (t *Txn) lend(l loc) Item {
+	r := t.s.e.arena.record(l)
+	it := t.s.itemOf(r, t.now)
+	it.Value = t.s.value(r)
 	if invariant.Enabled {
 		it.Value = append([]byte(nil), it.Value...)
 		t.borrowed = append(t.borrowed, it.Value)
@@ -207,11 +205,27 @@ func (t *Txn) check() {
 	}
 }
 
-func itemOf(ent *entry) Item {
+func (s *shard) itemOf(r record, now int64) Item {
 	return Item{
-		Size: len(ent.data) - ent.klen(), Deadline: ent.deadline,
-		LastAccess: ent.access, Bytes: ent.charge(),
+		Size: r.vlen(), Deadline: s.deadline(r),
+		LastAccess: lastAccess(r, now), Bytes: s.e.arena.chargeOf(r),
 	}
+}
+
+// redate gives a record another deadline: in its place if that is as long as
+// the old one, else in a new record.
+func (s *shard) redate(t *Txn, h uint64, key []byte, l loc, deadline int64) bool {
+	r := s.e.arena.record(l)
+	w := write{slot: t.slot, h: h, key: key, deadline: deadline, now: t.now, kind: EventTTL}
+	if w.form = s.formOf(deadline); w.form == r.form() {
+		if w.form != formNone {
+			s.lowerDeadline(&s.segs[s.segOf(l)], r.p, &w)
+		}
+		s.report(&w)
+		return true
+	}
+	w.value = s.value(r)
+	return s.store(&w, l) == nil
 }
 
 // admit checks the sizes of a write and returns the hash of the key.

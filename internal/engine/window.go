@@ -157,7 +157,7 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 	s.mu.Lock()
 	defer s.unlock()
 	now := e.now()
-	present := s.live(st, h, key, now) != nil // first: an expiry here touches the key
+	present := s.alive(st, slot&(Slots-1), h, key, now) != 0 // first: an expiry here touches the key
 	switch {
 	case st.win == nil && st.winFull:
 		return WindowFull, nil
@@ -169,11 +169,10 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 		st.touch(e, h)
 		return Expired, nil
 	}
-	if err := s.store(st, h, slot&(Slots-1), key, value, deadline, nil, now); err != nil {
+	w := write{slot: slot & (Slots - 1), h: h, key: key, value: value, deadline: deadline, now: now, kind: EventWrite}
+	if err := s.store(&w, 0); err != nil {
 		return Touched, err
 	}
 	s.added++
-	st.touch(e, h)
-	s.emit(EventWrite, slot&(Slots-1), key, deadline)
 	return Added, nil
 }

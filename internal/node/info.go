@@ -254,6 +254,9 @@ func infoErrors(n *Node, t *infoText) {
 
 func infoCluster(n *Node, t *infoText) {
 	t.add("cluster_enabled", 1)
+	opening, releasing := n.barrier.Progress()
+	t.add("ringcache_slots_opening", opening)     // owned by the View, not yet served here
+	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner
 }
 
 func infoKeyspace(n *Node, t *infoText) {

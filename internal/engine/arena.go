@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"github.com/ringcache/ringcache/internal/invariant"
+)
+
+const (
+	// chunkBlocks is the number of blocks of a chunk: the bits of its mask.
+	chunkBlocks = 64
+	// maxBlockBytes makes a chunk 256 KiB, the largest segment; minBlockBytes
+	// is an index page of 8 buckets.
+	maxBlockBytes = 4 << 10
+	minBlockBytes = 512
+	// blocksPerShard is how many blocks a shard should have at the limit, so
+	// that its queues are fine enough.
+	blocksPerShard = 64
+	// defaultReach is the arena of an engine without a limit, or with a small
+	// one that may be raised: what 4-byte locations of 4-byte units reach.
+	defaultReach = 16 << 30
+	minUnit      = 2
+	// trimKeep is the part of an arena's use that may stay behind as taken but
+	// free chunks, as a divisor.
+	trimKeep = 16
+)
+
+// arena hands out blocks of one reservation: index pages, ghost tables, runs of
+// blocks for segments and for large values. A run lies within one chunk, so a
+// mask of 64 bits describes it. It does not count against the limit: whoever
+// takes blocks has reserved their bytes before (memory.go), and more blocks
+// exist than any limit allows.
+type arena struct {
+	mem        backing
+	blockBytes int
+	blockShift uint8 // log2 of blockBytes
+	chunkShift uint8
+	unit       uint8 // log2 of the bytes that one step of a location is
+
+	mu    sync.Mutex
+	free  []uint64 // per chunk: 1 = free block
+	some  []uint64 // bit per chunk: neither full nor empty
+	empty []uint64 // bit per chunk: all its blocks are free
+	taken []uint64 // bit per empty chunk: its memory was written and not given back
+	slack int      // number of bits in taken
+	open  int      // chunks whose memory may be taken
+	most  int      // bound of open: what the limit needs, and one
+}
+
+func log2(n int) uint8 { return uint8(bits.TrailingZeros64(uint64(n))) }
+
+// blockSize returns the block size for a limit over some shards.
+func blockSize(limit int64, shards int) int {
+	per := limit / int64(shards) / blocksPerShard
+	b := minBlockBytes
+	for b < maxBlockBytes && int64(b) < per {
+		b *= 2
+	}
+	return b
+}
+
+func (a *arena) init(limit int64, shards int) error {
+	a.blockBytes = blockSize(limit, shards)
+	a.blockShift = log2(a.blockBytes)
+	a.chunkShift = a.blockShift + log2(chunkBlocks)
+	a.unit = minUnit
+	reach := int64(defaultReach)
+	if limit != unlimited {
+		for limit > reach-reach/8 {
+			reach *= 2
+			a.unit++
+		}
+	}
+	// Small blocks are for small limits: their arena need not reach far.
+	reach = min(reach, int64(a.blockBytes)<<22)
+	chunks := int(reach >> a.chunkShift)
+	for {
+		err := a.mem.open(chunks, a.blockBytes)
+		if err == nil {
+			break
+		}
+		// Where address space is rationed, take what the limit needs.
+		if chunks /= 2; int64(chunks-2)<<a.chunkShift < limit {
+			return err
+		}
+	}
+	a.most = chunks
+	words := (chunks + 63) / 64
+	a.free = make([]uint64, chunks)
+	a.some, a.empty, a.taken = make([]uint64, words), make([]uint64, words), make([]uint64, words)
+	for i := range a.free {
+		a.free[i] = ^uint64(0)
+		a.empty[i/64] |= 1 << (i % 64)
+	}
+	a.free[0] &^= 1 // location 0 means nothing
+	a.mem.ready(0, 1<<a.chunkShift)
+	a.open = 1
+	a.file(0)
+	return nil
+}
+
+// reach is the most bytes that the arena can hold.
+func (a *arena) reach() int64 { return int64(len(a.free)-1) << a.chunkShift }
+
+// runOf returns the starts of runs of n in a mask of free blocks.
+func runOf(mask uint64, n int) uint64 {
+	for have := 1; have < n && mask != 0; {
+		step := min(have, n-have)
+		mask &= mask >> step
+		have += step
+	}
+	return mask
+}
+
+// takeRun takes up to want contiguous blocks, at least least (1 to
+// chunkBlocks); got is 0 if no chunk has as many in a row.
+func (a *arena) takeRun(want, least int) (block uint32, got int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	want, least = min(want, chunkBlocks), max(least, 1)
+	for n := want; ; n = max(n/2, least) {
+		if c, at := a.search(n); c >= 0 {
+			a.take(c, at, n)
+			return uint32(c*chunkBlocks + at), n
+		}
+		if n == least {
+			return 0, 0
+		}
+	}
+}
+
+// search finds n free blocks in a row, in a chunk that is in use if there is
+// one. A new chunk is opened only as the limit allows: blocks that are free
+// between others are still memory of the process, so the limit bounds what was
+// ever touched, not only what is taken.
+func (a *arena) search(n int) (chunk, at int) {
+	if n < chunkBlocks {
+		for w, word := range a.some {
+			for ; word != 0; word &= word - 1 {
+				c := w*64 + bits.TrailingZeros64(word)
+				if m := runOf(a.free[c], n); m != 0 {
+					return c, bits.TrailingZeros64(m)
+				}
+			}
+		}
+	}
+	if c := firstOf(a.taken); c >= 0 {
+		return c, 0
+	}
+	if a.open < a.most {
+		return firstOf(a.empty), 0
+	}
+	return -1, 0
+}
+
+func firstOf(set []uint64) int {
+	for w, word := range set {
+		if word != 0 {
+			return w*64 + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}
+
+// bound sets how many chunks may be open for a limit.
+func (a *arena) bound(limit int64) {
+	a.mu.Lock()
+	a.most = len(a.free)
+	if limit < a.reach() {
+		a.most = int((limit+1<<a.chunkShift-1)>>a.chunkShift) + 1
+	}
+	a.mu.Unlock()
+}
+
+func maskOf(at, n int) uint64 { return ^uint64(0) >> (64 - n) << at }
+
+func (a *arena) take(c, at, n int) {
+	if bit := uint64(1) << (c % 64); a.empty[c/64]&bit != 0 {
+		if a.taken[c/64]&bit == 0 {
+			a.open++
+		}
+		a.mem.ready(c, 1<<a.chunkShift)
+	}
+	a.free[c] &^= maskOf(at, n)
+	a.file(c)
+}
+
+// put gives n blocks back.
+func (a *arena) put(block uint32, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, m := int(block/chunkBlocks), maskOf(int(block%chunkBlocks), n)
+	if invariant.Enabled {
+		invariant.Check(a.free[c]&m == 0, "blocks %d+%d are given back twice", block, n)
+	}
+	a.free[c] |= m
+	a.file(c)
+}
+
+// file enters chunk c in the set that it belongs to.
+func (a *arena) file(c int) {
+	w, bit := c/64, uint64(1)<<(c%64)
+	a.some[w] &^= bit
+	if a.taken[w]&bit != 0 {
+		a.taken[w] &^= bit
+		a.slack--
+	}
+	a.empty[w] &^= bit
+	switch a.free[c] {
+	case 0:
+	case ^uint64(0):
+		a.empty[w] |= bit
+		a.taken[w] |= bit
+		a.slack++
+	default:
+		a.some[w] |= bit
+	}
+}
+
+// trim returns the memory of empty chunks to the system, except a part of what
+// is used, which will soon be used again.
+func (a *arena) trim(used int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keep := int(used/trimKeep>>a.chunkShift) + 1
+	for w := len(a.taken) - 1; w >= 0 && a.slack > keep; w-- {
+		for word := a.taken[w]; word != 0 && a.slack > keep; word &= word - 1 {
+			c := w*64 + bits.TrailingZeros64(word)
+			a.mem.release(c, 1<<a.chunkShift)
+			a.taken[w] &^= 1 << (c % 64)
+			a.slack--
+			a.open--
+		}
+	}
+}
+
+// at returns the address of a location; n is how many bytes from there on the
+// caller will use.
+func (a *arena) at(l loc, n int) unsafe.Pointer {
+	off := uint64(l) << a.unit
+	if invariant.Enabled {
+		c := off >> a.chunkShift
+		invariant.Check(l != 0 && int(c) < len(a.free), "location %d is outside of the arena", l)
+		invariant.Check((off+uint64(max(n, 1))-1)>>a.chunkShift == c, "%d bytes at %d cross a chunk", n, l)
+	}
+	return a.mem.at(off, a.chunkShift)
+}
+
+// blockAt returns the address of a block.
+func (a *arena) blockAt(block uint32) unsafe.Pointer {
+	return a.mem.at(uint64(block)<<a.blockShift, a.chunkShift)
+}
+
+func (a *arena) blockBytesAt(block uint32, n int) []byte {
+	return unsafe.Slice((*byte)(a.blockAt(block)), n<<a.blockShift)
+}
+
+// locOf returns the location of byte off of a block's run.
+func (a *arena) locOf(block, off uint32) loc {
+	return loc((uint64(block)<<a.blockShift + uint64(off)) >> a.unit)
+}
+
+// blockOf returns the block that a location lies in.
+func (a *arena) blockOf(l loc) uint32 { return uint32(uint64(l) << a.unit >> a.blockShift) }
+
+func (a *arena) blocksFor(n int) int { return (n + a.blockBytes - 1) >> a.blockShift }
+
+func (a *arena) pad(n int) int { return (n + 1<<a.unit - 1) &^ (1<<a.unit - 1) }
+
+func (a *arena) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.taken) // nothing is left to trim
+	a.slack = 0
+	return a.mem.close()
+}

@@ -1,0 +1,40 @@
+//go:build !linux || (!amd64 && !arm64) || race
+
+package engine
+
+import "unsafe"
+
+// backing is the memory of an arena on the Go heap, chunk by chunk: for the
+// race detector, which does not see mapped memory, and where there is no mmap.
+type backing struct {
+	chunks []unsafe.Pointer // of heapChunk.mem
+	owners []*[chunkBlocks]uint32
+}
+
+func (b *backing) open(chunks, _ int) error {
+	b.chunks = make([]unsafe.Pointer, chunks)
+	b.owners = make([]*[chunkBlocks]uint32, chunks)
+	return nil
+}
+
+func (b *backing) ready(chunk, chunkBytes int) {
+	if b.chunks[chunk] == nil {
+		b.chunks[chunk] = unsafe.Pointer(unsafe.SliceData(make([]uint64, chunkBytes/8)))
+		b.owners[chunk] = new([chunkBlocks]uint32)
+	}
+}
+
+func (b *backing) at(off uint64, chunkShift uint8) unsafe.Pointer {
+	return unsafe.Add(b.chunks[off>>chunkShift], off&(1<<chunkShift-1))
+}
+
+func (b *backing) owner(block uint32) *uint32 {
+	return &b.owners[block/chunkBlocks][block%chunkBlocks]
+}
+
+func (b *backing) release(chunk, _ int) { b.chunks[chunk] = nil }
+
+func (b *backing) close() error {
+	*b = backing{}
+	return nil
+}

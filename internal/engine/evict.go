@@ -1,0 +1,252 @@
+package engine
+
+const (
+	// forceFrom and forceAll are after how many segments of one eviction that
+	// gave nothing back the frequency of a record counts less, and no more: so
+	// the time of one write is bounded whatever is hot.
+	forceFrom = 8
+	forceAll  = 16
+	// smallShare is the small queue's share of a shard in per cent.
+	smallShare = 10
+	// promoteFrom is how many reads a record of the small queue needs to stay.
+	promoteFrom = 1
+	// compactShare is the part of a shard's live bytes that may be dead, as a
+	// divisor, before segments are compacted even though there is room.
+	compactShare = 2
+	// compactMost is how many segments one write compacts.
+	compactMost = 4
+	// fullShare is the same for a shard that must give memory back.
+	fullShare = 8
+)
+
+// evictSegment takes back at least one block from this shard and says whether
+// it could. The shard lock is held.
+func (s *shard) evictSegment(p *policy, now int64) bool {
+	if s.reclaim(fullShare) {
+		return true
+	}
+	before := s.e.arenaOf(s)
+	for round := 0; ; round++ {
+		id := s.expiredSegment(now)
+		if id == 0 {
+			id = p.victim(s)
+		}
+		if id == 0 {
+			return false
+		}
+		s.clean(id, p, now, round)
+		if p.probes {
+			s.growGhosts()
+		}
+		if s.e.arenaOf(s) < before {
+			return true
+		}
+	}
+}
+
+// expiredSegment returns a segment in which every deadline has passed, 0 if
+// there is none: it goes before anything that lives.
+func (s *shard) expiredSegment(now int64) uint32 {
+	if s.vols == 0 {
+		return 0
+	}
+	for id := range s.segs {
+		if g := &s.segs[id]; g.vols > 0 && g.vols == g.count && g.latest < now {
+			return uint32(id)
+		}
+	}
+	return 0
+}
+
+// arenaOf returns the bytes that a shard has taken.
+func (e *Engine) arenaOf(s *shard) int64 {
+	return s.queues[small].bytes + s.queues[main].bytes + int64(s.pages+len(s.ghosts.blocks))<<e.arena.blockShift
+}
+
+// clean empties a segment: expired records and those that the policy gives up
+// go, the others move to the main queue; if these fill up its open segment, the
+// rest of them slide to the front of this one, which becomes the open one. So
+// cleaning needs no memory of its own.
+func (s *shard) clean(id uint32, p *policy, now int64, round int) {
+	s.unlinkSegment(id)
+	s.working = id
+	g := &s.segs[id]
+	from, b := int(g.queue), int(g.bucket)
+	kept, end := uint32(0), g.size
+	for off := uint32(0); off < end; {
+		l := s.e.arena.locOf(g.start, off)
+		r := s.e.arena.record(l)
+		if r.lo&deadBit != 0 {
+			off += r.lo &^ deadBit << s.e.arena.unit
+			continue
+		}
+		size := uint32(s.e.arena.sizeOf(r))
+		off += size
+		gone := expired(s.deadline(r), now)
+		freq, stay := p.verdict(r.freq(), from, round)
+		if l == s.keep && round <= forceAll {
+			gone, stay = false, true
+		}
+		if gone || !stay {
+			s.expel(l, r, gone, from)
+			continue
+		}
+		r.setFreq(max(freq, 0))
+		if s.hasSpace(main, b, int(size)) {
+			s.carry(g, l, r, size, b)
+			continue
+		}
+		s.slide(g, l, kept, size)
+		kept += size
+	}
+	s.working = 0
+	if kept == 0 {
+		g.held = 0
+		s.giveBack(id)
+		return
+	}
+	s.dead -= int64(g.size) - int64(kept)
+	g.size = kept
+	s.pushNewest(id, main, b)
+	s.setOpen(main, b, id)
+}
+
+// expel removes a record that is evicted or found expired by the way.
+func (s *shard) expel(l loc, r record, gone bool, from int) {
+	slot := r.slot()
+	why := byExpiry
+	if !gone {
+		why = byEviction
+	}
+	h := s.hashOf(r)
+	if !gone && from == small {
+		s.addGhost(h)
+	}
+	s.remove(s.slot(slot), slot, h, l, why)
+}
+
+// carry copies a record to the open segment of the main queue.
+func (s *shard) carry(g *segment, l loc, r record, size uint32, b int) {
+	to, _ := s.push(main, b, int(size))
+	s.transfer(g, &s.segs[s.open[main][b]], l, r, to, int(size))
+}
+
+// slide moves a record to byte at of its own segment.
+func (s *shard) slide(g *segment, l loc, at, size uint32) {
+	to := s.e.arena.locOf(g.start, at)
+	if to == l {
+		return
+	}
+	r := s.e.arena.record(l)
+	h, slot := s.hashOf(r), r.slot()
+	copy(view(s.e.arena.at(to, int(size)), 0, int(size)), view(r.p, 0, int(size)))
+	s.move(s.slot(slot), h, l, to)
+	if s.keep == l {
+		s.keep = to
+	}
+}
+
+// reclaim compacts where that gives back the most blocks, if the part of the
+// shard that is dead is worth the work: more than 1/share of what lives.
+func (s *shard) reclaim(share int64) bool {
+	a := &s.e.arena
+	if s.dead*share <= s.live || s.dead < int64(a.blockBytes) {
+		return false
+	}
+	var best uint32
+	most := uint32(0)
+	for id := range s.segs {
+		g := &s.segs[id]
+		if g.blocks == 0 {
+			continue
+		}
+		gain := g.blocks - uint32(max(1, a.blocksFor(int(g.live))))
+		if n := s.partner(g); n != 0 {
+			gain = max(gain, s.segs[n].blocks)
+		}
+		if gain > most {
+			best, most = uint32(id), gain
+		}
+	}
+	return best != 0 && s.compact(best)
+}
+
+// partner returns the segment next to g whose records all fit into what of g is
+// not live, 0 if that one does not. It may not be open: g would become newer
+// than what is written next.
+func (s *shard) partner(g *segment) uint32 {
+	n := g.newer
+	if n == 0 {
+		return 0
+	}
+	y := &s.segs[n]
+	if y.bucket != g.bucket || s.open[y.queue][y.bucket] == n || int(g.live+y.live) > int(g.blocks)<<s.e.arena.blockShift {
+		return 0
+	}
+	return n
+}
+
+// compact slides the records of a segment together, fills it up from those that
+// follow it in the queue, and gives back what became empty: segments behind it,
+// or its own last blocks. All keep their places in the queue.
+func (s *shard) compact(id uint32) bool {
+	g := &s.segs[id]
+	if s.open[g.queue][g.bucket] == id {
+		s.open[g.queue][g.bucket] = 0
+	}
+	kept := uint32(0)
+	s.eachRecord(g, 0, func(l loc, r record) bool {
+		size := uint32(s.e.arena.sizeOf(r))
+		s.slide(g, l, kept, size)
+		kept += size
+		return true
+	})
+	s.dead -= int64(g.size) - int64(kept)
+	g.size = kept
+	if s.walkSeg == id {
+		s.walkSeg, g.soonest = 0, min(g.soonest, s.walkSoonest)
+	}
+	if kept == 0 {
+		s.freeSegment(id)
+		return true
+	}
+	gained := false
+	for n := s.partner(g); n != 0; n = s.partner(g) {
+		s.drain(n, id)
+		gained = true
+	}
+	need := uint32(max(1, s.e.arena.blocksFor(int(g.size))))
+	if spare := g.blocks - need; spare > 0 && !gained {
+		s.e.arena.put(g.start+need, int(spare))
+		s.e.used.Add(-int64(spare) << s.e.arena.blockShift)
+		s.queues[g.queue].bytes -= int64(spare) << s.e.arena.blockShift
+		g.blocks, gained = need, true
+	}
+	return gained
+}
+
+// drain moves all records of one segment behind those of another and frees it.
+func (s *shard) drain(from, to uint32) {
+	g, x := &s.segs[from], &s.segs[to]
+	s.eachRecord(g, 0, func(l loc, r record) bool {
+		size := s.e.arena.sizeOf(r)
+		at := s.e.arena.locOf(x.start, x.size)
+		x.size += uint32(size)
+		s.transfer(g, x, l, r, at, size)
+		return true
+	})
+	s.freeSegment(from)
+}
+
+// transfer copies a record to a place that was taken for it in x.
+func (s *shard) transfer(g, x *segment, l loc, r record, to loc, size int) {
+	h, slot := s.hashOf(r), r.slot()
+	p := s.e.arena.at(to, size)
+	copy(view(p, 0, size), view(r.p, 0, size))
+	s.move(s.slot(slot), h, l, to)
+	s.retire(g, l, s.e.arena.record(l), size)
+	s.admitRecord(x, s.e.arena.record(to), size)
+	if s.keep == l {
+		s.keep = to
+	}
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ulikunitz/xz"
+)
+
+// tracesDir holds public traces, which are not part of the project.
+const tracesDir = "../../../shared/data/traces"
+
+func traceReader(t *testing.T, name string) io.Reader {
+	dir := os.Getenv("RINGCACHE_TRACES")
+	if dir == "" {
+		dir = tracesDir
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Skipf("no traces: %v (RINGCACHE_TRACES names their folder)", err)
+	}
+	var r io.Reader = strings.NewReader(string(b))
+	switch filepath.Ext(name) {
+	case ".gz":
+		r, err = gzip.NewReader(r)
+	case ".xz":
+		r, err = xz.NewReader(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewReaderSize(r, 1<<20)
+}
+
+// loadTrace returns the keys of a trace in order.
+func loadTrace(t *testing.T, name string) (keys []uint64) {
+	r := traceReader(t, name)
+	words := 0
+	switch {
+	case strings.HasPrefix(name, "corda"):
+		words = 8
+	case strings.HasPrefix(name, "web07"):
+		words = 4
+	}
+	if words > 0 {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(b) >= words; b = b[words:] {
+			if words == 8 {
+				keys = append(keys, binary.BigEndian.Uint64(b))
+			} else {
+				keys = append(keys, uint64(binary.BigEndian.Uint32(b)))
+			}
+		}
+		return keys
+	}
+	for sc := bufio.NewScanner(r); sc.Scan(); {
+		var start, count uint64
+		if n, _ := fmt.Sscan(sc.Text(), &start, &count); n == 0 {
+			continue
+		}
+		if !strings.HasPrefix(name, "oltp") {
+			count = 1
+		}
+		for i := range count {
+			keys = append(keys, start+i)
+		}
+	}
+	return keys
+}
+
+// replayTrace returns the hit ratio in per cent and the mean number of keys.
+func replayTrace(t *testing.T, keys []uint64, limit int64, policy string) (ratio, mean float64) {
+	e, err := New(Options{MaxBytes: limit, Now: newClock().now, NoBackground: true, Policy: policy, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for slot := range Slots {
+		e.SetServing(uint16(slot), true)
+	}
+	var key [8]byte
+	var value [64]byte
+	dst := make([]byte, 0, 64)
+	hits, sum, n := 0, int64(0), int64(0)
+	for i, k := range keys {
+		binary.LittleEndian.PutUint64(key[:], k)
+		slot := slotFor(int(k * 0x9e3779b97f4a7c15 >> 50))
+		if _, _, err := e.Get(slot, key[:], dst); err == nil {
+			hits++
+		} else if err := e.Set(slot, key[:], value[:], 0); err != nil {
+			t.Fatal(err)
+		}
+		if i%512 == 0 && e.Stats().Evicted > 0 {
+			sum, n = sum+e.Stats().Keys, n+1
+		}
+	}
+	return 100 * float64(hits) / float64(len(keys)), float64(sum) / float64(max(n, 1))
+}
+
+// atCapacity replays with the memory limit at which the engine holds capacity
+// keys on average while it evicts.
+func atCapacity(t *testing.T, keys []uint64, capacity int, policy string) (ratio, mean float64, limit int64) {
+	limit = int64(capacity) * 90
+	for range 6 {
+		ratio, mean = replayTrace(t, keys, limit, policy)
+		if mean == 0 || mean > 0.99*float64(capacity) && mean < 1.01*float64(capacity) {
+			break
+		}
+		limit = int64(float64(limit) * float64(capacity) / mean)
+	}
+	return ratio, mean, limit
+}
+
+// The ratios of LRU, SIEVE and S3-FIFO are those that the traces came with.
+var ratioCases = []struct {
+	trace    string
+	capacity int
+	best     float64 // of the three
+}{
+	{"oltp.gz", 500, 31.19},
+	{"oltp.gz", 1000, 40.18},
+	{"oltp.gz", 2000, 46.87},
+	{"oltp.gz", 10000, 62.66},
+	{"gli.gz", 1000, 35.10},
+	{"loop.gz", 512, 32.62},
+	{"corda_vaultservice.gz", 1000, 33.33},
+	{"web07.trace.xz", 1000, 53.96},
+}
+
+// TestHitRatio measures the policies through the engine on public traces.
+func TestHitRatio(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("long")
+	}
+	for _, tc := range ratioCases {
+		keys := loadTrace(t, tc.trace)
+		got, mean, limit := atCapacity(t, keys, tc.capacity, DefaultPolicy)
+		lru, _, _ := atCapacity(t, keys, tc.capacity, "lru")
+		if got < tc.best-0.6 {
+			t.Errorf("%s@%d: %.2f, the best of LRU, SIEVE and S3-FIFO is %.2f", tc.trace, tc.capacity, got, tc.best)
+		}
+		t.Logf("%-22s @%-5d s3fifo %6.2f lru %6.2f best known %6.2f; %.0f keys in %d bytes", tc.trace, tc.capacity, got, lru, tc.best, mean, limit)
+	}
+}
