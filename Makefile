@@ -28,7 +28,7 @@ race: ## run the tests with the race detector
 	@scripts/setup.sh --race
 	RINGCACHE_DIFF_COMMANDS=10000 go test -race ./...
 
-vet:
+vet: ## go vet in all modules, and staticcheck
 	go vet ./...
 	@for dir in $(NESTED); do echo "go vet in $$dir"; (cd $$dir && go vet ./...); done
 	go run $(STATICCHECK) ./...
@@ -54,13 +54,14 @@ bench-memory: ## bytes per item beside redis-server and memcached
 bench-engine: ## operations per second and GC pauses beside other Go caches
 	@cd bench && go run ./engine $(ARGS)
 
-docs: ## regenerate docs/configuration.md
+docs: ## regenerate docs/configuration.md and docs/commands.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update
+	go test -count=1 -run='Docs' ./internal/command -update
 
 fmt: ## format the code
 	gofmt -w $(GOFILES)
 
-fmt-check:
+fmt-check: ## fail if a file is not formatted
 	@bad=$$(gofmt -l $(GOFILES)); [ -z "$$bad" ] || { echo "gofmt: run make fmt; not formatted: $$bad" >&2; exit 1; }
 
 ci: ## everything, in the order of a merge: build, check, test

@@ -78,8 +78,9 @@ type Options struct {
 	Zone string
 
 	// Placement is "ring" (default), "ring-unbounded", "modulo" or
-	// "contiguous"; Tokens per unit of weight (default 160) and Bound on the
-	// load (default 1.05). All three must be equal in a cluster.
+	// "contiguous"; Tokens per unit of weight (default 160, at most 4096) and
+	// Bound on the load relative to the mean (default 1.05, at least 1, +Inf for
+	// none). All three must be equal in a cluster.
 	Placement string
 	Tokens    int
 	Bound     float64
@@ -95,7 +96,8 @@ type Options struct {
 
 	// Password that clients give by AUTH or HELLO; empty: none.
 	Password string
-	// MaxClients bounds accepted sessions; default 10000.
+	// MaxClients bounds accepted sessions; default 10000. One more is told so
+	// and closed.
 	MaxClients int
 	// OutputLimit bounds the unsent replies of one session, in bytes; default
 	// 64 MiB. A session above it is closed.
@@ -108,8 +110,9 @@ type Options struct {
 	// replies is closed. Peers count, but are never refused.
 	BufferLimit int64
 
-	// Failure detection: interval and timeout of gossip probes (1 s, 500 ms),
-	// suspicion multiplier (4) and how long a death is held back (3 s).
+	// Failure detection: interval of gossip probes (1 s; 100 ms to 1 min), their
+	// timeout (500 ms; 10 ms to the interval), suspicion multiplier (4; 1 to 20)
+	// and how long a death is held back (3 s; at most 1 min).
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
 	SuspicionMult int

@@ -118,8 +118,8 @@ func (r *Node) start(no node.Options, ln net.Listener, o Options) (*Node, error)
 func (r *Node) Get(ctx context.Context, key string) ([]byte, error) { return r.n.Get(ctx, key) }
 
 // Set stores a copy of the value. A ttl of 0 keeps it until it is evicted or
-// deleted; others are rounded up to milliseconds. Errors: ErrTooLarge,
-// ErrNoMemory, ErrUnavailable.
+// deleted; others are rounded up to milliseconds; a negative one is ErrConfig.
+// Other errors: ErrTooLarge, ErrNoMemory, ErrUnavailable.
 func (r *Node) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	return r.n.Set(ctx, key, value, ttl)
 }
@@ -127,8 +127,9 @@ func (r *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 // Delete removes a key and reports whether it was there.
 func (r *Node) Delete(ctx context.Context, key string) (bool, error) { return r.n.Delete(ctx, key) }
 
-// Touch gives a key a new TTL and leaves its value; 0 removes the TTL.
-// ErrNotFound if there is no such key.
+// Touch gives a key a new TTL and leaves its value; 0 removes the TTL, a
+// negative one is ErrConfig. ErrNotFound if there is no such key. (Client.Touch
+// of package client takes positive TTLs only and reports absence by false.)
 func (r *Node) Touch(ctx context.Context, key string, ttl time.Duration) error {
 	return r.n.Touch(ctx, key, ttl)
 }

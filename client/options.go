@@ -26,12 +26,12 @@ const (
 
 // Defaults of Options.
 const (
-	DefaultTimeout      = link.DefaultTimeout
-	DefaultDialTimeout  = link.DefaultDialTimeout
-	DefaultStallAfter   = link.DefaultStallAfter
-	DefaultMaxInFlight  = link.DefaultMaxInFlight
-	DefaultMaxReply     = link.DefaultMaxReply
-	DefaultRefreshEvery = link.DefaultRefreshEvery
+	DefaultTimeout      = link.DefaultTimeout      // 50 ms
+	DefaultDialTimeout  = link.DefaultDialTimeout  // 1 s
+	DefaultStallAfter   = link.DefaultStallAfter   // 1 s
+	DefaultMaxInFlight  = link.DefaultMaxInFlight  // 16384 requests
+	DefaultMaxReply     = link.DefaultMaxReply     // 64 MiB
+	DefaultRefreshEvery = link.DefaultRefreshEvery // 30 s
 )
 
 // Options of a Client. Only Seeds is required; every other zero value means its

@@ -97,7 +97,7 @@ func (o SurveyOptions) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: survey: %w", errs.ErrConfig, errors.Join(faults...))
+	return fmt.Errorf("%w: %w", errs.ErrConfig, errors.Join(faults...))
 }
 
 // Survey runs the experiment: one row per node count and placement, in the
