@@ -107,6 +107,9 @@ func (s *shard) clean(id uint32, p *policy, now int64, round int) {
 	}
 	s.dead -= int64(g.size) - int64(kept)
 	g.size = kept
+	if s.walkSeg == id {
+		s.walkSeg = 0 // where the sweep stood no record may begin now
+	}
 	s.pushNewest(id, main, b)
 	s.setOpen(main, b, id)
 }
