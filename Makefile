@@ -5,11 +5,12 @@ SHELL := /bin/bash
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
+STEPS ?= 10000000
 # Modules of their own, so that their dependencies never reach a user.
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,10 @@ check: fmt-check vet lint race fuzz ## vet, staticcheck, lint, race tests, ten s
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh $(FUZZTIME)
+
+soak-model: ## compare the engine with its model for STEPS operations (10000000), plain and with the race detector
+	RINGCACHE_MODEL_STEPS=$(STEPS) go test -count=1 -timeout 4h -v -run='^TestModel$$' ./internal/engine
+	RINGCACHE_MODEL_STEPS=$(STEPS) go test -race -count=1 -timeout 4h -v -run='^TestModel$$' ./internal/engine
 
 bench: ## run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ringcache/ringcache/internal/errs"
@@ -35,25 +36,40 @@ func (t *tape) below(n int) int {
 func (t *tape) slot(m *model) uint16 { return m.slots[t.below(len(m.slots))] }
 
 // key names its slot, so that a key returned without one is known.
-func (t *tape) key(slot uint16) string { return id(slot, fmt.Sprint(t.below(48))) }
+func (t *tape) key(m *model, slot uint16) string { return id(slot, fmt.Sprint(t.below(m.space))) }
 
-func (t *tape) value() []byte {
+func (t *tape) value(m *model) []byte {
 	n := t.below(40)
-	switch t.below(32) {
+	switch t.below(64) {
 	case 0:
-		n *= 110 // up to beyond the limit of the model's engine
-	case 1, 2:
+		n = n * m.e.MaxValue() / 38 // up to beyond the limit
+	case 1, 2, 3, 4:
 		n *= 10
+	case 5, 6:
+		n *= 100
 	}
 	return slices.Repeat([]byte{byte('a' + t.below(26))}, n)
 }
 
 func (t *tape) deadline(m *model) int64 {
-	switch t.below(4) {
-	case 0:
+	switch t.below(8) {
+	case 0, 1:
 		return m.clock + int64(t.below(60)) - 5 // sometimes passed
-	case 1:
+	case 2, 3:
 		return m.clock + 1 + int64(t.below(500))
+	case 4:
+		switch t.below(16) {
+		case 0:
+			return math.MaxInt64 - int64(t.below(2))
+		case 1, 2:
+			return m.clock + eraMost + int64(t.below(3))
+		case 3, 4, 5: // where a short deadline ends
+			return m.clock + math.MaxUint32 + int64(t.below(60)) - 40
+		case 6, 7:
+			return m.clock + int64(t.below(1<<15))*(eraMost>>12)
+		case 8:
+			return int64(t.below(3)) - 1
+		}
 	}
 	return 0
 }
@@ -68,9 +84,9 @@ type operation struct {
 var operations = []operation{
 	{"set", 40, func(m *model, t *tape) error {
 		slot := t.slot(m)
-		key, value, deadline := t.key(slot), t.value(), t.deadline(m)
+		key, value, deadline := t.key(m, slot), t.value(m), t.deadline(m)
 		if !m.serving[slot] {
-			if err := m.e.Set(slot, []byte(key), value, deadline); len(value) <= 4096 && !errors.Is(err, errs.ErrNotServing) {
+			if err := m.e.Set(slot, []byte(key), value, deadline); len(value) <= m.e.MaxValue() && !errors.Is(err, errs.ErrNotServing) {
 				return fmt.Errorf("set in a slot that is not served: %v", err)
 			}
 			return nil
@@ -83,7 +99,7 @@ var operations = []operation{
 	{"ttl", 10, opDeadline},
 	{"touch", 6, func(m *model, t *tape) error {
 		slot := t.slot(m)
-		key := t.key(slot)
+		key := t.key(m, slot)
 		tx := m.e.LockAny(slot)
 		ok := tx.Touch([]byte(key))
 		tx.Unlock()
@@ -98,6 +114,7 @@ var operations = []operation{
 	}},
 	{"delete", 14, opDelete},
 	{"clock", 24, func(m *model, t *tape) error { m.clock += int64(t.below(12)); return nil }},
+	{"leap", 1, opLeap},
 	{"sweep", 2, func(m *model, t *tape) error { m.e.Sweep(); return nil }},
 	{"serving", 6, func(m *model, t *tape) error {
 		slot, on := t.slot(m), t.below(6) > 0
@@ -118,7 +135,7 @@ var operations = []operation{
 	{"random", 3, opRandom},
 	{"hottest", 1, opHottest},
 	{"limit", 1, func(m *model, t *tape) error {
-		m.limit = []int64{0, 4 << 10, 8 << 10, 20 << 10, 40 << 10, 60 << 10}[t.below(6)]
+		m.limit = []int64{0, 511, 1 << 10, 4 << 10, 8 << 10, 20 << 10, 40 << 10, 60 << 10, 100 << 10}[t.below(9)]
 		return m.e.SetMaxBytes(m.limit)
 	}},
 	{"policy", 1, func(m *model, t *tape) error {
@@ -151,7 +168,7 @@ func (m *model) step(t *tape) error {
 
 func opGet(m *model, t *tape) error {
 	slot := t.slot(m)
-	key := t.key(slot)
+	key := t.key(m, slot)
 	val, deadline, err := m.e.Get(slot, []byte(key), []byte("+"))
 	k := m.live(slot, key)
 	switch {
@@ -175,7 +192,7 @@ func opGet(m *model, t *tape) error {
 
 func opPeek(m *model, t *tape) error {
 	slot := t.slot(m)
-	key := t.key(slot)
+	key := t.key(m, slot)
 	tx := m.e.LockAny(slot)
 	defer tx.Unlock()
 	k := m.live(slot, key)
@@ -199,7 +216,7 @@ func opPeek(m *model, t *tape) error {
 // the same or another key, in one hold.
 func opRewrite(m *model, t *tape) error {
 	slot := t.slot(m)
-	from, to := t.key(slot), t.key(slot)
+	from, to := t.key(m, slot), t.key(m, slot)
 	if t.below(2) == 0 {
 		to = from
 	}
@@ -245,13 +262,13 @@ func opRewrite(m *model, t *tape) error {
 
 func opDeadline(m *model, t *tape) error {
 	slot := t.slot(m)
-	key, deadline := t.key(slot), t.deadline(m)
+	key, deadline := t.key(m, slot), t.deadline(m)
 	k := m.live(slot, key)
 	tx := m.e.LockAny(slot)
 	ok := tx.SetDeadline([]byte(key), deadline)
 	tx.Unlock()
-	if !ok && k != nil && m.policy == "noeviction" && m.limit > 0 && (k.deadline == 0) != (deadline == 0) {
-		return nil // no room for a longer record
+	if past := deadline != 0 && m.clock > deadline; !ok && k != nil && !past && m.formIn(slot, deadline) != k.form {
+		return m.refused(slot, key, len(k.value), deadline, errs.ErrNoMemory)
 	}
 	if ok != (k != nil) {
 		return fmt.Errorf("set deadline is %v", ok)
@@ -266,7 +283,7 @@ func opDeadline(m *model, t *tape) error {
 	default:
 		m.want(EventTTL, slot, key, deadline)
 		m.redated = k
-		k.deadline = deadline
+		k.deadline, k.form = deadline, m.formIn(slot, deadline)
 	}
 	m.touch(slot, key)
 	return nil
@@ -274,7 +291,7 @@ func opDeadline(m *model, t *tape) error {
 
 func opDelete(m *model, t *tape) error {
 	slot := t.slot(m)
-	key, kind := t.key(slot), t.below(3)
+	key, kind := t.key(m, slot), t.below(3)
 	k := m.live(slot, key)
 	var ok bool
 	tx := m.e.LockAny(slot)
@@ -346,142 +363,18 @@ func opFlush(m *model, t *tape) error {
 	return nil
 }
 
-func opWindow(m *model, t *tape) error {
-	slot := t.slot(m)
-	if t.below(3) == 0 {
-		m.e.CloseWindow(slot)
-		m.windows[slot] = &modelWindow{}
-		return nil
-	}
-	n := 1 + t.below(40)
-	m.e.OpenWindow(slot, n)
-	m.windows[slot] = &modelWindow{max: n, touched: map[string]bool{}}
-	return nil
-}
-
-func opAdd(m *model, t *tape) error {
-	slot := t.slot(m)
-	key, value, deadline := t.key(slot), t.value(), t.deadline(m)
-	if len(value) > m.e.MaxValue() {
-		return nil
-	}
-	if k := m.keys[slot][key]; k != nil && m.gone(k) { // the call meets and removes it first
-		tx := m.e.LockAny(slot)
-		tx.Has([]byte(key))
-		tx.Unlock()
-		if err := m.settle(); err != nil {
-			return err
-		}
-	}
-	w, want := m.windows[slot], Added
-	switch {
-	case w.touched == nil && w.full:
-		want = WindowFull
-	case w.touched == nil:
-		want = WindowClosed
-	case m.live(slot, key) != nil || w.touched[key]:
-		want = Touched
-	case deadline != 0 && m.clock > deadline:
-		want = Expired
-	}
-	m.writing = key
-	got, err := m.e.AddIfUntouched(slot, []byte(key), value, deadline)
-	if err != nil && errors.Is(err, errs.ErrNoMemory) && want == Added && m.limit > 0 {
-		return nil
-	}
-	if err != nil || got != want {
-		return fmt.Errorf("%v %v, want %v", got, err, want)
-	}
-	switch got {
-	case Added:
-		m.want(EventWrite, slot, key, deadline)
-		if err := m.settle(); err != nil {
-			return err
-		}
-		m.put(slot, key, value, deadline)
-		m.count.added++
-	case Expired:
-		m.touch(slot, key)
+// opLeap moves the clock far, or back as a clock that is set does.
+func opLeap(m *model, t *tape) error {
+	switch t.below(12) {
+	case 0:
+		m.clock += eraMost + int64(t.below(3)) - 1
+	case 1:
+		m.clock += int64(t.below(200)) * (eraMost / 100)
+	case 2, 3:
+		m.clock -= int64(t.below(40))
+		m.owed = nil // what was gone for a while is not owed, and may be back
+	default:
+		m.clock += int64(t.below(2000))
 	}
 	return nil
-}
-
-// opScan goes on with a scan that runs across the other operations.
-func opScan(m *model, t *tape) error {
-	if !m.scanning {
-		m.scanning, m.cursor, m.owed = true, 0, map[string]bool{}
-		for slot, on := range m.serving {
-			for key := range m.keys[slot] {
-				if on && m.live(slot, key) != nil {
-					m.owed[key] = true
-				}
-			}
-		}
-	}
-	var fault error
-	m.cursor = m.e.Scan(m.cursor, 1+t.below(20), func(key []byte, it Item) {
-		slot := slotOf(string(key))
-		k := m.live(slot, string(key))
-		if k == nil || !m.serving[slot] {
-			fault = fmt.Errorf("returned %q, which is in no served slot", key)
-			return
-		}
-		delete(m.owed, string(key))
-		if err := m.checkItem(string(key), it, k, false); err != nil {
-			fault = err
-		}
-	})
-	if m.cursor == 0 && fault == nil {
-		m.scanning = false
-		for key := range m.owed {
-			if m.live(slotOf(key), key) != nil {
-				return fmt.Errorf("skipped %s", key)
-			}
-		}
-		m.owed = nil
-	}
-	return fault
-}
-
-func opRandom(m *model, _ *tape) error {
-	key, ok := m.e.RandomKey([]byte("+"))
-	any := false
-	for _, slot := range m.slots {
-		for k, v := range m.keys[slot] {
-			if !m.serving[slot] || m.gone(v) {
-				continue
-			}
-			any = true
-			if ok && string(key) == "+"+k {
-				return nil
-			}
-		}
-	}
-	if ok || any {
-		return fmt.Errorf("%q %v, some key is there: %v", key, ok, any)
-	}
-	return nil
-}
-
-func opHottest(m *model, t *tape) error {
-	slot := t.slot(m)
-	seen := map[string]bool{}
-	var fault error
-	m.e.HottestFirst(slot, func(key []byte, it Item) bool {
-		k := m.live(slot, string(key))
-		switch {
-		case k == nil || seen[string(key)]:
-			fault = fmt.Errorf("%q is absent or was given twice", key)
-		default:
-			fault = m.checkItem(string(key), it, k, true)
-		}
-		seen[string(key)] = true
-		return fault == nil
-	})
-	for key := range m.keys[slot] {
-		if fault == nil && m.live(slot, key) != nil && !seen[key] {
-			fault = fmt.Errorf("%q was left out", key)
-		}
-	}
-	return fault
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/ringcache/ringcache/internal/invariant"
@@ -15,27 +16,47 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // long is set by RINGCACHE_LONG=1: random tests run 50 times as long.
 func long() bool { return os.Getenv("RINGCACHE_LONG") != "" }
 
-// TestModel compares random histories with the model.
-func TestModel(t *testing.T) {
-	histories, steps := 64, 20_000
-	switch {
-	case long():
-		histories *= 50
-	case testing.Short() || raceEnabled || invariant.Enabled:
-		histories, steps = 8, scale(steps)
+// modelSteps is how many operations TestModel runs: RINGCACHE_MODEL_STEPS, or
+// what a run of all tests has time for.
+func modelSteps(t *testing.T) int {
+	steps := 400_000
+	if testing.Short() || raceEnabled || invariant.Enabled {
+		steps = 35_000
 	}
-	seed := rand.Uint64()
-	for i := range histories {
-		shards := []int{1, 2, 4, 128}[i%4]
-		if err := history(shards, seed, uint64(i), steps); err != nil {
-			t.Fatalf("seed %d history %d, %d shards: %v", seed, i, shards, err)
+	if long() {
+		steps = 10_000_000
+	}
+	if s := os.Getenv("RINGCACHE_MODEL_STEPS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			t.Fatalf("RINGCACHE_MODEL_STEPS is %q", s)
 		}
+		steps = n
 	}
+	return steps
 }
 
-func history(shards int, seed, number uint64, steps int) error {
+// TestModel compares random histories with the model.
+func TestModel(t *testing.T) {
+	steps := modelSteps(t)
+	each := min(20_000, max(1, steps/(2*len(shapes))))
+	seed, done := rand.Uint64(), 0
+	if s, err := strconv.ParseUint(os.Getenv("RINGCACHE_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	for i := 0; done < steps; i++ {
+		sh := shapes[i%len(shapes)]
+		if err := history(sh, seed, uint64(i), each); err != nil {
+			t.Fatalf("RINGCACHE_SEED=%d, history %d, %+v: %v", seed, i, sh, err)
+		}
+		done += each
+	}
+	t.Logf("%d operations", done)
+}
+
+func history(sh shape, seed, number uint64, steps int) error {
 	r := rand.New(rand.NewPCG(seed, number))
-	m, err := newModel(shards, r.Uint64())
+	m, err := newModel(sh, r.Uint64())
 	if err != nil {
 		return err
 	}
@@ -54,14 +75,22 @@ func history(shards int, seed, number uint64, steps int) error {
 				return fmt.Errorf("after step %d: %w", i, err)
 			}
 		}
+		if i%4999 == 0 {
+			if err := m.sweepAll(); err != nil {
+				return fmt.Errorf("after step %d: %w", i, err)
+			}
+		}
+	}
+	if err := m.sweepAll(); err != nil {
+		return err
 	}
 	return m.compare()
 }
 
 // FuzzEngine runs the model with operations chosen by the fuzzer.
 func FuzzEngine(f *testing.F) {
-	f.Fuzz(func(t *testing.T, shardBits uint8, ops []byte) {
-		m, err := newModel(1<<(shardBits%4), 1)
+	f.Fuzz(func(t *testing.T, kind uint8, ops []byte) {
+		m, err := newModel(shapes[int(kind)%len(shapes)], 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +99,9 @@ func FuzzEngine(f *testing.F) {
 			if err := m.step(tp); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := m.sweepAll(); err != nil {
+			t.Fatal(err)
 		}
 		if err := m.compare(); err != nil {
 			t.Fatal(err)

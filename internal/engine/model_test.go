@@ -24,6 +24,7 @@ type model struct {
 	buf   []Event
 
 	slots   []uint16
+	space   int // keys of a slot
 	keys    map[uint16]map[string]*known
 	serving map[uint16]bool
 	windows map[uint16]*modelWindow
@@ -37,12 +38,14 @@ type model struct {
 
 	expect  []Event // what the running operation must report, besides expiry and eviction
 	redated *known  // what the running operation gave another deadline
-	writing string  // key of the running write: never a victim while there is another
+	writing string  // key of the running write: never a victim while its shard has another
+	victims int     // of the running operation
 }
 
 type known struct {
 	value    []byte
 	deadline int64
+	form     int // how the deadline is stored
 	access   int64
 }
 
@@ -54,26 +57,51 @@ type modelWindow struct {
 
 var modelSlots = []uint16{0, 1, 2, 3, 130, 8191, 16383}
 
-func newModel(shards int, seed uint64) (*model, error) {
+// shape is an engine to compare: how many shards it has, of which size its
+// blocks are made (by the limit that it starts with), and how many keys a slot
+// gets.
+type shape struct {
+	shards   int
+	laidOut  int64
+	space    int
+	maxValue int
+}
+
+// shapes: small blocks with inline records only, the same with chains, the
+// largest blocks, many keys in few pages, a shard per slot.
+var shapes = []shape{
+	{1, 60 << 10, 48, 4096},
+	{4, 60 << 10, 48, 13_000},
+	{1, 1 << 20, 48, 13_000},
+	{2, 60 << 10, 400, 4096},
+	{128, 60 << 10, 48, 4096},
+	{1, 1 << 20, 400, 70_000},
+	{Slots, 60 << 10, 100, 4096},
+}
+
+func newModel(sh shape, seed uint64) (*model, error) {
 	m := &model{
-		clock: 1_000_000, slots: modelSlots, policy: DefaultPolicy, limit: 60 << 10,
+		clock: 1_000_000, slots: modelSlots, space: sh.space, policy: DefaultPolicy, limit: 60 << 10,
 		keys: map[uint16]map[string]*known{}, serving: map[uint16]bool{}, windows: map[uint16]*modelWindow{},
 	}
 	e, err := New(Options{
-		Now: func() int64 { return m.clock }, Shards: shards, Seed: seed, NoBackground: true,
-		MaxValue: 4096, MaxKey: 64, MaxBytes: 60 << 10,
+		Now: func() int64 { return m.clock }, Shards: sh.shards, Seed: seed, NoBackground: true,
+		MaxValue: sh.maxValue, MaxKey: 64, MaxBytes: sh.laidOut,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := e.SetMaxBytes(m.limit); err != nil {
 		return nil, err
 	}
 	m.e = e
 	for _, s := range m.slots {
 		m.keys[s], m.windows[s] = map[string]*known{}, &modelWindow{}
 	}
-	m.feeds = make([]*Feed, shards)
+	m.feeds = make([]*Feed, sh.shards)
 	for _, slot := range m.slots {
 		if i := e.ShardOf(slot); m.feeds[i] == nil {
-			if m.feeds[i], err = e.Subscribe(i, nil, 1024); err != nil {
+			if m.feeds[i], err = e.Subscribe(i, nil, 1<<13); err != nil {
 				return nil, err
 			}
 		}
@@ -141,7 +169,11 @@ func (m *model) settle() error {
 	if len(m.expect) > 0 {
 		return fmt.Errorf("%d events are missing, first %v slot %d key %q", len(m.expect), m.expect[0].Kind, m.expect[0].Slot, m.expect[0].Key)
 	}
-	m.writing, m.redated = "", nil
+	victims := m.victims
+	m.writing, m.redated, m.victims = "", nil, 0
+	if err := m.checkRoom(victims); err != nil {
+		return err
+	}
 	if used := m.e.used.Load(); m.policy != "noeviction" && m.limit > 0 && used > m.limit {
 		return fmt.Errorf("%d bytes used, limit %d", used, m.limit)
 	}
@@ -163,7 +195,11 @@ func (m *model) replay(shard int, ev Event) error {
 		if m.policy == "noeviction" {
 			return errors.New("the policy is noeviction")
 		}
+		if n := m.e.shards[shard].keys.Load(); string(ev.Key) == m.writing && m.inShard(shard) > 1 {
+			return fmt.Errorf("the key being written was evicted, %d others were there, %d are", m.inShard(shard)-1, n)
+		}
 		m.count.evicted++
+		m.victims++
 	default:
 		at := slices.IndexFunc(m.expect, func(w Event) bool {
 			return w.Kind == ev.Kind && w.Slot == ev.Slot && w.Deadline == ev.Deadline && bytes.Equal(w.Key, ev.Key)
@@ -184,23 +220,9 @@ func (m *model) replay(shard int, ev Event) error {
 	return nil
 }
 
-// charge is the engine's own rule: the model checks that it is followed, not
-// what it is.
-func (m *model) charge(key, value int, deadline int64) int64 {
-	form := formNone
-	if deadline != 0 {
-		form = formShort
-	}
-	return m.e.arena.charge(key, value, form)
-}
-
-func (m *model) chargeOf(key string, k *known) int64 {
-	return m.charge(len(key), len(k.value), k.deadline)
-}
-
 // put is what a successful write does.
 func (m *model) put(slot uint16, key string, value []byte, deadline int64) {
-	m.keys[slot][key] = &known{bytes.Clone(value), deadline, m.clock}
+	m.keys[slot][key] = &known{bytes.Clone(value), deadline, m.formIn(slot, deadline), m.clock}
 	m.touch(slot, key)
 }
 
@@ -208,7 +230,7 @@ func (m *model) checkItem(key string, it Item, k *known, value bool) error {
 	if value && !bytes.Equal(it.Value, k.value) {
 		return fmt.Errorf("value %q, want %q", it.Value, k.value)
 	}
-	if it.Size != len(k.value) || it.Deadline != k.deadline || it.LastAccess != m.clock-(m.clock/1000-k.access/1000)*1000 || it.Bytes != m.chargeOf(key, k) {
+	if it.Size != len(k.value) || it.Deadline != k.deadline || it.LastAccess != m.clock-(m.clock/1000-k.access/1000)&(1<<timeBits-1)*1000 || it.Bytes != m.chargeOf(key, k) {
 		return fmt.Errorf("item %+v, want size %d deadline %d access %d bytes %d", it, len(k.value), k.deadline, k.access, m.chargeOf(key, k))
 	}
 	return nil
@@ -228,13 +250,11 @@ func (m *model) set(slot uint16, key string, value []byte, deadline int64, write
 		}
 		return m.settle()
 	case errors.Is(err, errs.ErrNoMemory):
-		if m.limit == 0 || past {
+		if past {
 			return fmt.Errorf("set: %w", err)
 		}
-		// Chains, a segment and a page of the index, in whole blocks.
-		charge := m.charge(len(key), len(value), deadline)*11/10 + int64(4*m.e.arena.blockBytes)
-		if m.policy != "noeviction" && charge <= m.limit {
-			return fmt.Errorf("set of %d bytes under limit %d: %w", charge, m.limit, err)
+		if err := m.refused(slot, key, len(value), deadline, err); err != nil {
+			return err
 		}
 		if err := m.settle(); err != nil {
 			return err
@@ -258,60 +278,15 @@ func (m *model) set(slot uint16, key string, value []byte, deadline int64, write
 		return nil
 	}
 	m.count.sets++
+	if before == nil {
+		if err := m.stored(slot, key, len(value), deadline); err != nil {
+			return err
+		}
+	}
 	m.want(EventWrite, slot, key, deadline)
 	if err := m.settle(); err != nil {
 		return err
 	}
 	m.put(slot, key, value, deadline)
-	return nil
-}
-
-// compare checks everything that can be seen.
-func (m *model) compare() error {
-	served := int64(0)
-	var keys, all int64
-	for _, slot := range m.slots {
-		var n, size int64
-		seen := map[string]bool{}
-		for key, k := range m.keys[slot] {
-			n, size = n+1, size+m.chargeOf(key, k)
-		}
-		if got := m.e.SlotStats(slot); got != (SlotStats{n, size}) {
-			return fmt.Errorf("slot %d: %+v, want %d keys %d bytes", slot, got, n, size)
-		}
-		m.e.KeysInSlot(slot, math.MaxInt, func(key []byte) { seen[string(key)] = true })
-		for key := range m.keys[slot] {
-			if seen[key] != (m.live(slot, key) != nil) {
-				return fmt.Errorf("slot %d: key %q enumerated: %v", slot, key, seen[key])
-			}
-			delete(seen, key)
-		}
-		if len(seen) > 0 {
-			return fmt.Errorf("slot %d: enumerated %v, which do not exist", slot, seen)
-		}
-		if m.serving[slot] {
-			served += n
-		}
-		keys, all = keys+n, all+size
-		w := m.windows[slot]
-		want := WindowState{Open: w.touched != nil, Full: w.full, Keys: len(w.touched)}
-		if got := m.e.Window(slot); got != want {
-			return fmt.Errorf("slot %d: window %+v, want %+v", slot, got, want)
-		}
-	}
-	st := m.e.Stats()
-	got := counters{st.Hits, st.Misses, st.Sets, st.Added, st.Expired, st.Evicted, st.Deleted, st.Invalidated}
-	if got != m.count || st.Keys != keys || st.Bytes != all || st.ServedKeys != served {
-		return fmt.Errorf("stats %+v, want %+v, %d keys (%d served), %d bytes", st, m.count, keys, served, all)
-	}
-	for i := range m.e.shards {
-		s := &m.e.shards[i]
-		s.mu.Lock()
-		err := s.verify()
-		s.mu.Unlock()
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
