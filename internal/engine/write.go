@@ -115,6 +115,7 @@ func (s *shard) overwrite(w *write, old loc) bool {
 	}
 	before := a.chargeOf(r)
 	copy(view(r.p, r.body()+len(w.key), len(w.value)), w.value) // memmove: value may be a part of the old one
+	w.key = view(r.p, r.body(), len(w.key))                     // for the report: the key too may have been a part of it
 	if w.kind != EventTTL {
 		s.hit(r, w.now)
 	}
@@ -156,6 +157,7 @@ func (s *shard) append(w *write, old loc) {
 		lo |= uint32(len(w.value))
 		to := view(p, body, len(w.key)+len(w.value))
 		copy(to[copy(to, w.key):], w.value)
+		w.key = to[:len(w.key)] // for the report: it may be borrowed from the record that goes now
 	}
 	write64(p, uint64(lo)|uint64(len(w.key))<<(32+slotBits)|uint64(w.slot)<<32)
 	writeDeadline(p, w.form, w.deadline)

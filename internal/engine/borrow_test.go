@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+// What a Txn lends may come back as key and value of a write: the write, its
+// event and its pull window see the bytes as they were at the call.
+func TestBorrowedKeysAndValuesMayBeWritten(t *testing.T) {
+	for _, size := range []int{0, 1, 5, 40, 3000, 20_000} {
+		for _, room := range []string{"room", "at the limit"} {
+			t.Run(fmt.Sprintf("%d bytes, %s", size, room), func(t *testing.T) {
+				e, _ := newTest(t, Options{MaxBytes: 256 << 10, MaxValue: 64 << 10, Shards: 2, Seed: 1})
+				testBorrowed(t, e, size, room != "room")
+			})
+		}
+	}
+}
+
+func testBorrowed(t *testing.T, e *Engine, size int, full bool) {
+	f := subscribe(t, e, 1, nil, 1<<14)
+	name := []byte("the name of another key")
+	value := append(append([]byte(nil), name...), bytes.Repeat([]byte("v"), size)...)
+	n := len(name)
+	for round, write := range []func(tx *Txn, v []byte) (key, value []byte){
+		func(_ *Txn, v []byte) ([]byte, []byte) { return v[:n], v[n:] },
+		func(_ *Txn, v []byte) ([]byte, []byte) { return v[:n], v[1:] },
+		func(_ *Txn, v []byte) ([]byte, []byte) { return v[:n], nil },
+		func(_ *Txn, v []byte) ([]byte, []byte) { return []byte("source"), v[n:] },
+		func(_ *Txn, v []byte) ([]byte, []byte) { return []byte("source"), v[:n] },
+		func(_ *Txn, v []byte) ([]byte, []byte) { return v[n-3 : n], v },
+		func(tx *Txn, v []byte) ([]byte, []byte) { tx.Delete([]byte("absent")); return v[3:n], v[n:] },
+	} {
+		if full {
+			for i := range 1200 {
+				mustSet(t, e, uint16(i%50), keyFor(i), make([]byte, 300), 0)
+			}
+		}
+		mustSet(t, e, 1, []byte("source"), value, 0)
+		mustSet(t, e, 1, name, value, 0) // some rounds replace it, in its place or not
+		f.Read(nil, 1<<20)
+		tx := e.LockAny(1)
+		it, ok := tx.Get([]byte("source"))
+		if round%2 == 1 {
+			it, ok = tx.Get(name)
+		}
+		if !ok {
+			t.Fatal("the source is gone")
+		}
+		key, val := write(tx, it.Value)
+		wantKey, want := bytes.Clone(key), bytes.Clone(val)
+		if err := tx.Set(key, val, 0); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := tx.Peek(wantKey)
+		if !ok || !bytes.Equal(got.Value, want) {
+			t.Fatalf("round %d: key %q holds %.40q, want %.40q", round, wantKey, got.Value, want)
+		}
+		tx.Unlock()
+		events, _ := f.Read(nil, 1<<20)
+		if ev := events[len(events)-1]; ev.Kind != EventWrite || !bytes.Equal(ev.Key, wantKey) {
+			t.Fatalf("round %d: the event is %v of %.40q, want a write of %.40q", round, ev.Kind, ev.Key, wantKey)
+		}
+	}
+	if st := e.Stats(); full != (st.Evicted > 0) {
+		t.Fatalf("%d were evicted", st.Evicted)
+	}
+	verifyAll(t, e)
+}
