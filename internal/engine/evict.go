@@ -51,11 +51,17 @@ func (s *shard) expiredSegment(now int64) uint32 {
 		return 0
 	}
 	for id := range s.segs {
-		if g := &s.segs[id]; g.vols > 0 && g.vols == g.count && g.latest < now {
+		if g := &s.segs[id]; g.vols > 0 && g.vols == g.count && g.latest < now && !s.onlyKeeps(uint32(id)) {
 			return uint32(id)
 		}
 	}
 	return 0
+}
+
+// onlyKeeps says whether nothing is in a segment but the record that the running
+// write replaces: emptying it gives nothing back.
+func (s *shard) onlyKeeps(id uint32) bool {
+	return s.keep != 0 && s.segs[id].count == 1 && s.segOf(s.keep) == id
 }
 
 // arenaOf returns the bytes that a shard has taken.

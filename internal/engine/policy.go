@@ -76,7 +76,7 @@ func soonestSegment(s *shard) uint32 {
 	best, at := uint32(0), int64(maxTime)
 	for id := range s.segs {
 		g := &s.segs[id]
-		if g.blocks > 0 && g.vols == g.count && g.latest < at {
+		if g.blocks > 0 && g.vols == g.count && g.latest < at && !s.onlyKeeps(uint32(id)) {
 			best, at = uint32(id), g.latest
 		}
 	}
