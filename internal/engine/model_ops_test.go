@@ -193,6 +193,9 @@ func opGet(m *model, t *tape) error {
 func opPeek(m *model, t *tape) error {
 	slot := t.slot(m)
 	key := t.key(m, slot)
+	if err := m.meet(slot, key); err != nil {
+		return err
+	}
 	tx := m.e.LockAny(slot)
 	defer tx.Unlock()
 	k := m.live(slot, key)
@@ -203,7 +206,7 @@ func opPeek(m *model, t *tape) error {
 	if ok != (k != nil) {
 		return fmt.Errorf("peek is %v", ok)
 	}
-	if w := m.windows[slot]; tx.Untouched([]byte(key)) != (k == nil && w.touched != nil && !w.touched[key] && m.keys[slot][key] == nil) {
+	if w := m.windows[slot]; tx.Untouched([]byte(key)) != (k == nil && w.touched != nil && !w.touched[key]) {
 		return fmt.Errorf("untouched is wrong, touched are %v", w.touched)
 	}
 	if k == nil {

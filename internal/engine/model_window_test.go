@@ -26,13 +26,8 @@ func opAdd(m *model, t *tape) error {
 	if len(value) > m.e.MaxValue() {
 		return nil
 	}
-	if k := m.keys[slot][key]; k != nil && m.gone(k) { // the call meets and removes it first
-		tx := m.e.LockAny(slot)
-		tx.Has([]byte(key))
-		tx.Unlock()
-		if err := m.settle(); err != nil {
-			return err
-		}
+	if err := m.meet(slot, key); err != nil {
+		return err
 	}
 	w, want := m.windows[slot], Added
 	switch {
@@ -68,4 +63,13 @@ func opAdd(m *model, t *tape) error {
 		m.touch(slot, key)
 	}
 	return nil
+}
+
+// meet lets the engine remove what it would at the next look at a key: the key
+// itself if it is expired, and more when the shard's era ends.
+func (m *model) meet(slot uint16, key string) error {
+	tx := m.e.LockAny(slot)
+	tx.Has([]byte(key))
+	tx.Unlock()
+	return m.settle()
 }
