@@ -130,7 +130,10 @@ func (e *Engine) SetPolicy(name string) error {
 	e.limitMu.Lock()
 	defer e.limitMu.Unlock()
 	if used := e.used.Load(); p.evicts && used > e.ceiling.Load() {
-		e.ceiling.Store(used) // what noeviction let stand leaves in steps, not in the first writer's hold
+		// What noeviction let stand leaves in steps, not in the first writer's hold.
+		// The arena must have the chunks for it first: they may be trimmed since.
+		e.arena.bound(used)
+		e.ceiling.Store(used)
 	}
 	e.policy.Store(p)
 	e.settle(p)
