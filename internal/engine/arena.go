@@ -236,6 +236,28 @@ func (a *arena) trim(used int64) {
 	}
 }
 
+// dry returns the memory of free blocks between others to the system, for a
+// limit that was lowered: more chunks may be in use in part than it allows. They
+// empty in time, since runs are taken from the first chunks that have them.
+func (a *arena) dry() {
+	for c := range a.free {
+		a.mu.Lock()
+		if a.open <= a.most {
+			a.mu.Unlock()
+			return
+		}
+		if a.some[c/64]&(1<<(c%64)) != 0 {
+			for m := a.free[c]; m != 0; {
+				at := bits.TrailingZeros64(m)
+				n := bits.TrailingZeros64(^(m >> at))
+				m &^= maskOf(at, n)
+				a.mem.discard(uint64(c)<<a.chunkShift+uint64(at)<<a.blockShift, n<<a.blockShift)
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
 // at returns the address of a location; n is how many bytes from there on the
 // caller will use.
 func (a *arena) at(l loc, n int) unsafe.Pointer {

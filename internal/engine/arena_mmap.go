@@ -48,6 +48,15 @@ func (b *backing) release(chunk, chunkBytes int) {
 	_ = unix.Madvise(b.region[at:at+chunkBytes], unix.MADV_DONTNEED)
 }
 
+// discard gives the whole pages of n bytes at off back; their content is lost.
+func (b *backing) discard(off uint64, n int) {
+	page := uint64(unix.Getpagesize())
+	first := (off + page - 1) &^ (page - 1)
+	if end := (off + uint64(n)) &^ (page - 1); end > first {
+		_ = unix.Madvise(b.region[first:end], unix.MADV_DONTNEED)
+	}
+}
+
 func (b *backing) close() error {
 	region := b.region
 	*b = backing{}

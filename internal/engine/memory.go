@@ -69,6 +69,7 @@ func (e *Engine) settle(p *policy) {
 	e.ceiling.Store(limit)
 	e.arena.bound(limit)
 	e.arena.trim(e.used.Load())
+	e.arena.dry()
 }
 
 // evictStep evicts a segment from the shard with the oldest one of a few, and
