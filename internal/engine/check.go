@@ -193,9 +193,8 @@ func (a *arena) verify(used int64) error {
 			slack++
 		}
 	}
-	if int64(taken)<<a.blockShift != used || slack != a.slack || a.open > a.most {
-		return fmt.Errorf("%d blocks are taken for %d bytes; slack %d is counted as %d; %d chunks of %d are open",
-			taken, used, slack, a.slack, a.open, a.most)
+	if int64(taken)<<a.blockShift != used || slack != a.slack {
+		return fmt.Errorf("%d blocks are taken for %d bytes; slack %d is counted as %d", taken, used, slack, a.slack)
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ func newTest(tb testing.TB, o Options) (*Engine, *clock) {
 }
 
 // verifyAll checks all shards, and the used bytes against them; nothing may run.
+// After the limit sank, chunks that are used in part may stay open.
 func verifyAll(tb testing.TB, e *Engine) {
 	tb.Helper()
 	var sum int64
@@ -56,6 +57,9 @@ func verifyAll(tb testing.TB, e *Engine) {
 	}
 	if err := e.arena.verify(e.used.Load()); err != nil {
 		tb.Error(err)
+	}
+	if open, most := e.arena.open, e.arena.most; open > most {
+		tb.Errorf("%d chunks are open, want at most %d", open, most)
 	}
 	if debt := e.debt.Load(); debt != 0 {
 		tb.Errorf("a debt of %d bytes is left", debt)
