@@ -294,7 +294,7 @@ func (a *arena) pad(n int) int { return (n + 1<<a.unit - 1) &^ (1<<a.unit - 1) }
 func (a *arena) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.taken) // nothing is left to trim
-	a.slack = 0
+	clear(a.taken) // nothing is left to trim or dry
+	a.slack, a.open = 0, 0
 	return a.mem.close()
 }
