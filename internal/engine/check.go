@@ -126,6 +126,7 @@ func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err e
 func (s *shard) verifySegments(linked map[loc]bool) error {
 	var live, dead, vols, records int64
 	var bytes [queues]int64
+	var blocks [queues][buckets]uint32
 	full := 0
 	for id := range s.segs {
 		g := &s.segs[id]
@@ -163,14 +164,15 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 		}
 		live, dead, vols, records = live+int64(g.live), dead+int64(g.size-g.live), vols+int64(g.vols), records+int64(g.count)
 		bytes[g.queue] += s.heldBy(g)
+		blocks[g.queue][g.bucket] += g.blocks
 	}
 	if live != s.live || dead != s.dead || vols != s.vols || records != int64(len(linked)) || full != s.full {
 		return fmt.Errorf("%d live, %d dead bytes, %d with a deadline, %d records in %d segments; counted %d, %d, %d, %d, %d",
 			live, dead, vols, records, full, s.live, s.dead, s.vols, len(linked), s.full)
 	}
 	for q := range s.queues {
-		if s.queues[q].bytes != bytes[q] {
-			return fmt.Errorf("queue %d counts %d bytes, holds %d", q, s.queues[q].bytes, bytes[q])
+		if s.queues[q].bytes != bytes[q] || s.queues[q].blocks != blocks[q] {
+			return fmt.Errorf("queue %d counts %d bytes and blocks %d, holds %d and %d", q, s.queues[q].bytes, s.queues[q].blocks, bytes[q], blocks[q])
 		}
 	}
 	return nil

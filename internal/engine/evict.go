@@ -229,6 +229,7 @@ func (s *shard) compact(id uint32) bool {
 		s.e.arena.put(g.start+need, int(spare))
 		s.e.used.Add(-int64(spare) << s.e.arena.blockShift)
 		s.queues[g.queue].bytes -= int64(spare) << s.e.arena.blockShift
+		s.queues[g.queue].blocks[g.bucket] -= spare
 		g.blocks, gained = need, true
 	}
 	return gained

@@ -47,6 +47,8 @@ func TestResidentBytesPerItem(t *testing.T) {
 		{"24+64", 24, 64, false, 24},
 		{"40+270", 40, 270, false, 28},
 		{"16+16 with a deadline", 16, 16, true, 29},
+		{"24+64 with a deadline", 24, 64, true, 29},
+		{"40+270 with a deadline", 40, 270, true, 33},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			worst := 0.0

@@ -20,7 +20,12 @@ const (
 	buckets       = 6
 	bucketsFrom   = 48 // segments that a shard needs for more than one bucket
 	segmentsAimed = 32 // how many segments a shard is divided into
+	ownAimed      = 8  // how many segments the part of a queue that shares a bucket is divided into at least
 	recordsAimed  = 16 // how many records a segment should hold at least, if an eighth of the shard allows it
+	// leftAfter is how many segments a shard begins until an open one that is
+	// still not full takes records of other buckets too. Its memory is taken:
+	// where deadlines changed their kind it would stay half empty for ever.
+	leftAfter = 8
 )
 
 var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
@@ -35,6 +40,7 @@ type segment struct {
 	live          uint32 // of these, bytes of live records
 	count         uint32 // live records
 	vols          uint32 // of these, with a deadline
+	turn          uint32 // data.begun when it was begun
 	held          int64  // bytes of the chains of its large records
 	born          uint64 // order in which segments were begun
 	soonest       int64  // no live record's deadline is before it; maxTime = none
@@ -45,7 +51,8 @@ const maxTime = 1<<63 - 1
 
 type queue struct {
 	newest, oldest uint32
-	bytes          int64 // blocks and chains
+	bytes          int64           // blocks and chains
+	blocks         [buckets]uint32 // per bucket, without chains
 }
 
 // data is what a shard stores, beside the index.
@@ -54,11 +61,12 @@ type data struct {
 	spare   []uint32  // of segs
 	queues  [queues]queue
 	open    [queues][buckets]uint32
-	full    int   // segments in use
-	live    int64 // bytes of live records
-	dead    int64 // filled bytes that no live record takes
-	vols    int64 // live records with a deadline
-	keep    loc   // the record that the running write replaces: it may move, but leaves last
+	full    int    // segments in use
+	begun   uint32 // segments begun since the start, wraps
+	live    int64  // bytes of live records
+	dead    int64  // filled bytes that no live record takes
+	vols    int64  // live records with a deadline
+	keep    loc    // the record that the running write replaces: it may move, but leaves last
 	working uint32
 }
 
@@ -66,21 +74,59 @@ func (s *shard) segOf(l loc) uint32 {
 	return *s.e.arena.mem.owner(s.e.arena.blockOf(l))
 }
 
-// target is how many blocks a new segment for records of a size should have: a
-// part of the shard, and where records are large some of them, lest the end of
-// every segment be wasted.
-func (s *shard) target(size int) int {
+// target is how many blocks a new segment of a queue's bucket should have for
+// records of a size: a part of the shard, less where the bucket has little, since
+// open segments are half empty; and where records are large some of them, lest
+// the end of every segment be wasted.
+func (s *shard) target(q, b, size int) int {
 	a := &s.e.arena
 	total := int(s.queues[small].bytes + s.queues[main].bytes)
 	aimed := recordsAimed
 	if a.blockBytes == maxBlockBytes {
 		aimed *= 4 // a segment's unused end matters more than fine queues
 	}
-	n := max(total/segmentsAimed, min(aimed*size, total/8)) >> a.blockShift
+	own := int(s.queues[q].blocks[b]) << a.blockShift / ownAimed
+	if b == bucketLarge {
+		own = total // that counts with chains
+	}
+	n := max(min(total/segmentsAimed, own), min(aimed*size, total/8)) >> a.blockShift
 	if n <= 1 {
 		return 1
 	}
-	return min(chunkBlocks, 1<<(bits.Len(uint(n))-1))
+	n = min(chunkBlocks, n)
+	if size<<6 > a.blockBytes {
+		return a.evenRun(n, size)
+	}
+	return 1 << (bits.Len(uint(n)) - 1)
+}
+
+// evenRun returns the number of blocks, between half of n and one and a half,
+// whose end wastes the least when all records have one size.
+func (a *arena) evenRun(n, size int) int {
+	best, least := n, 2.0
+	for i := n/2 + 1; i <= min(n+n/2+1, chunkBlocks); i++ {
+		bytes := i << a.blockShift
+		if waste := float64(bytes%size) / float64(bytes); waste < least {
+			best, least = i, waste
+		}
+	}
+	return best
+}
+
+// openBucket returns the bucket whose open segment takes w: its own, unless that
+// is full and another one was left behind half empty.
+func (s *shard) openBucket(w *write) int {
+	own := s.bucketOf(w.deadline, w.now, w.large)
+	if w.large || s.hasSpace(w.queue, own, w.size) {
+		return own
+	}
+	for b := range bucketLarge {
+		id := s.open[w.queue][b]
+		if id != 0 && s.begun-s.segs[id].turn > leftAfter && s.hasSpace(w.queue, b, w.size) {
+			return b
+		}
+	}
+	return own
 }
 
 func (s *shard) bucketOf(deadline, now int64, large bool) int {
@@ -106,7 +152,7 @@ func (s *shard) hasSpace(q, b, size int) bool {
 		return false
 	}
 	g := &s.segs[id]
-	if b == bucketLarge && g.held >= int64(s.target(0)*s.e.arena.blockBytes) {
+	if b == bucketLarge && g.held >= int64(s.target(q, b, 0)*s.e.arena.blockBytes) {
 		return false
 	}
 	return int(g.size)+size <= int(g.blocks)<<s.e.arena.blockShift
@@ -125,7 +171,8 @@ func (s *shard) beginSegment(q, b int, block uint32, blocks int) {
 		id = uint32(len(s.segs))
 		s.segs = append(s.segs, segment{})
 	}
-	s.segs[id] = segment{start: block, blocks: uint32(blocks)}
+	s.begun++
+	s.segs[id] = segment{start: block, blocks: uint32(blocks), turn: s.begun}
 	for i := range uint32(blocks) {
 		*s.e.arena.mem.owner(block + i) = id
 	}
@@ -159,6 +206,7 @@ func (s *shard) pushNewest(id uint32, q, b int) {
 	}
 	l.newest = id
 	l.bytes += s.heldBy(g)
+	l.blocks[b] += g.blocks
 	s.publish()
 }
 
@@ -178,6 +226,7 @@ func (s *shard) unlinkSegment(id uint32) {
 		l.oldest = g.newer
 	}
 	l.bytes -= s.heldBy(g)
+	l.blocks[g.bucket] -= g.blocks
 	if s.open[g.queue][g.bucket] == id {
 		s.open[g.queue][g.bucket] = 0
 	}

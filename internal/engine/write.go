@@ -209,7 +209,8 @@ func (s *shard) prepare(w *write) error {
 		}
 		for i := 0; i < compactMost && s.reclaim(compactShare); i++ {
 		}
-		want := max(s.target(w.size), least)
+		w.bucket = s.openBucket(w)
+		want := max(s.target(w.queue, w.bucket, w.size), least)
 		if w.large {
 			want = 1
 		}
