@@ -58,12 +58,3 @@ func BenchmarkTypedGet(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkSlotHash(b *testing.B) {
-	h := newSlotHash(1)
-	key := make([]byte, 16)
-	for b.Loop() {
-		key[0]++
-		_ = h.slot(key)
-	}
-}

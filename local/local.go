@@ -87,8 +87,7 @@ func Policies() []string { return engine.Policies() }
 // Bytes is a memory-bounded cache of byte keys and byte values. Its methods may
 // be called by many goroutines at once.
 type Bytes struct {
-	e    *engine.Engine
-	hash slotHash
+	e *engine.Engine
 }
 
 // New returns an empty cache. It must be closed, which ends the goroutine that
@@ -101,9 +100,6 @@ func New(o Options) (*Bytes, error) {
 	if o.Now == nil {
 		o.Now = startClock()
 	}
-	if o.Seed == 0 {
-		o.Seed = randomSeed()
-	}
 	e, err := engine.New(engine.Options{
 		MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy, Seed: o.Seed, Now: o.Now,
 	})
@@ -113,7 +109,7 @@ func New(o Options) (*Bytes, error) {
 	for slot := range engine.Slots {
 		e.SetServing(uint16(slot), true)
 	}
-	return &Bytes{e: e, hash: newSlotHash(o.Seed)}, nil
+	return &Bytes{e: e}, nil
 }
 
 // startClock returns a clock that no step of the wall clock changes.
@@ -127,7 +123,7 @@ func startClock() func() int64 {
 // there. It makes key the most recently used and allocates nothing when dst has
 // room. After Close nothing is there.
 func (c *Bytes) Get(dst, key []byte) (value []byte, ok bool) {
-	value, _, err := c.e.Get(c.hash.slot(key), key, dst)
+	value, _, err := c.e.GetKey(key, dst)
 	return value, err == nil
 }
 
@@ -138,22 +134,22 @@ func (c *Bytes) Get(dst, key []byte) (value []byte, ok bool) {
 // Errors: ErrTooLarge, ErrNoMemory, ErrClosed; the old value, if any, stays.
 func (c *Bytes) Set(key, value []byte, ttl time.Duration) error {
 	if ttl < 0 {
-		_, err := c.e.Delete(c.hash.slot(key), key)
+		_, err := c.e.DeleteKey(key)
 		return err
 	}
-	return c.e.Set(c.hash.slot(key), key, value, c.deadline(ttl))
+	return c.e.SetKey(key, value, milliseconds(ttl))
 }
 
 // Delete removes key and says whether it was there.
 func (c *Bytes) Delete(key []byte) bool {
-	ok, err := c.e.Delete(c.hash.slot(key), key)
+	ok, err := c.e.DeleteKey(key)
 	return ok && err == nil
 }
 
 // Touch makes key the most recently used, gives it a new TTL as Set does, and
 // says whether it was there.
 func (c *Bytes) Touch(key []byte, ttl time.Duration) bool {
-	t, err := c.e.Lock(c.hash.slot(key))
+	t, err := c.e.LockKey(key)
 	if err != nil {
 		return false
 	}
@@ -161,17 +157,19 @@ func (c *Bytes) Touch(key []byte, ttl time.Duration) bool {
 	if ttl < 0 {
 		return t.Delete(key)
 	}
-	return t.SetDeadline(key, c.deadline(ttl)) && t.Touch(key)
+	deadline := milliseconds(ttl)
+	if ttl > 0 {
+		deadline += t.Now()
+	}
+	return t.SetDeadline(key, deadline) && t.Touch(key)
 }
 
-// deadline turns a TTL, which is not negative, into the engine's absolute
-// milliseconds.
-func (c *Bytes) deadline(ttl time.Duration) int64 {
+// milliseconds rounds a TTL, which is not negative, up.
+func milliseconds(ttl time.Duration) int64 {
 	if ttl == 0 {
 		return 0
 	}
-	ms := (ttl-1)/time.Millisecond + 1 // cannot overflow, unlike ttl + 1 ms - 1
-	return c.e.Now() + int64(ms)
+	return int64((ttl-1)/time.Millisecond + 1) // cannot overflow, unlike ttl + 1 ms - 1
 }
 
 // Clear removes everything.

@@ -263,32 +263,6 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// TestSlotHashSpreads holds that keys as applications build them come to slots
-// about evenly: no slot has more than three times its share.
-func TestSlotHashSpreads(t *testing.T) {
-	const n = 64 * 16384
-	keys := map[string]func(i int) []byte{
-		"decimal":         func(i int) []byte { return fmt.Append(nil, i) },
-		"prefix":          func(i int) []byte { return fmt.Appendf(nil, "user:%d:profile", i) },
-		"one hash tag":    func(i int) []byte { return fmt.Appendf(nil, "{tag}%d", i) },
-		"counter in hex":  func(i int) []byte { return fmt.Appendf(nil, "t:%016x", i) },
-		"little endian":   func(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(i)) },
-		"middle of a key": func(i int) []byte { return fmt.Appendf(nil, "%032d%07d%032d", 0, i, 0) },
-	}
-	for name, key := range keys {
-		t.Run(name, func(t *testing.T) {
-			h := newSlotHash(1)
-			var count [16384]int
-			for i := range n {
-				count[h.slot(key(i))]++
-			}
-			if most := slices.Max(count[:]); most > 3*64 {
-				t.Errorf("a slot has %d keys, its share is 64", most)
-			}
-		})
-	}
-}
-
 func TestAllocations(t *testing.T) {
 	c := open(t, Options{MaxMemory: 64 << 20})
 	key, value, dst := []byte("key:000001"), make([]byte, 100), make([]byte, 0, 100)

@@ -32,6 +32,7 @@ type options struct {
 	dists   []string
 	threads []int
 	time    time.Duration
+	clock   func() time.Duration
 	rounds  int
 	gcItems int
 	seed    uint64
@@ -80,6 +81,7 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	mixes := f.String("mixes", "read,75/25,write", "mixes of reads and writes: read, 75/25, write")
 	dists := f.String("dists", "zipf,uniform", "distributions of keys: zipf (0.99), uniform")
 	threads := f.String("threads", "1,0", "goroutines; 0 is one per core")
+	clock := f.String("clock", "wall", "operations per second of what: wall, or cpu, the time of all threads of the process, for a machine with other load")
 	quick := f.Bool("quick", false, "a tenth of the items, two short rounds: to see that it works")
 	f.IntVar(&o.items, "items", 1_000_000, "items of a full cache")
 	f.DurationVar(&o.time, "time", 300*time.Millisecond, "length of one sample")
@@ -93,6 +95,7 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	if *quick {
 		o.items, o.time, o.rounds, o.gcItems = o.items/10, 50*time.Millisecond, 2, o.gcItems/20
 	}
+	o.clock = clocks[*clock]
 	var err error
 	o.kinds, err = rivals.Select(*caches)
 	faults := []error{err, o.out.Check()}
@@ -106,6 +109,9 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 			continue
 		}
 		o.mixes = append(o.mixes, allMixes[i])
+	}
+	if o.clock == nil {
+		faults = append(faults, fmt.Errorf("-clock: %q is not wall or cpu", *clock))
 	}
 	var bad error
 	if o.values, bad = numbers(*values, 1); bad != nil {

@@ -37,7 +37,9 @@ type arena struct {
 	blockBytes int
 	blockShift uint8 // log2 of blockBytes
 	chunkShift uint8
-	unit       uint8 // log2 of the bytes that one step of a location is
+	unit       uint8  // log2 of the bytes that one step of a location is
+	homes      uint32 // of an index page
+	stash      uint32
 
 	mu    sync.Mutex
 	free  []uint64 // per chunk: 1 = free block
@@ -66,6 +68,9 @@ func (a *arena) init(limit int64, shards int) error {
 	a.blockShift = log2(a.blockBytes)
 	a.chunkShift = a.blockShift + log2(chunkBlocks)
 	a.unit = minUnit
+	buckets := uint32(a.blockBytes / bucketBytes)
+	a.stash = stashOf(buckets)
+	a.homes = buckets - a.stash
 	reach := int64(defaultReach)
 	if limit != unlimited {
 		for limit > reach-reach/8 {

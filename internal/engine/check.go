@@ -96,27 +96,27 @@ func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err e
 	if st.keys.Load() == 0 {
 		return 0, 0, nil // a key that is not counted shows in the sum of all
 	}
-	s.step(st, slot, 0, int(^uint(0)>>1), minTime, func(l loc, r record, h uint64) {
+	s.step(slot, 0, int(^uint(0)>>1), minTime, func(l loc, r record, h uint64) {
 		keys++
 		bytes += s.e.arena.chargeOf(r)
 		if r.lo&deadBit != 0 {
 			err = fmt.Errorf("a dead record is linked")
 			return
 		}
-		if s.find(st, slot, h, s.key(r)) != l {
+		if hit, _ := s.find(slot, h, s.key(r)); hit != l {
 			err = fmt.Errorf("key %q is not found", s.key(r))
 		}
 	})
 	if st.dir != nil {
 		var deep int32
 		for i := 0; i < len(st.dir.pages); {
-			d := s.prefixOf(s.e.arena.page(st.dir.pages[i]))
+			d := s.prefixOf(s.e.arena.page(st.dir.pages[i] & cellBlock))
 			if d == st.dir.depth {
 				deep++
 			}
 			i += 1 << (st.dir.depth - d)
 		}
-		if deep != st.dir.deep || deep == 0 || st.page != 0 {
+		if deep != st.dir.deep || deep == 0 || s.blockAt(int(slot>>s.e.bits)) != 0 {
 			err = fmt.Errorf("%d pages at depth %d, counted %d", deep, st.dir.depth, st.dir.deep)
 		}
 	}

@@ -77,6 +77,9 @@ type Engine struct {
 	used    atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
 	births  atomic.Uint64 // segments begun
 	_       [120]byte     // writers change used all the time; what follows is read with every hold
+	paced   bool          // a sweeper renews lately and beat
+	lately  atomic.Int64  // recent time in ms
+	beat    atomic.Uint32 // the same, as tickOf gives it
 	ceiling atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
 	limit   atomic.Int64  // configured limit, unlimited if none
 	debt    atomic.Int64  // bytes that waiting writers need from shards held by others
@@ -127,6 +130,8 @@ func New(o Options) (*Engine, error) {
 	if o.NoBackground {
 		close(e.swept)
 	} else {
+		e.paced = true
+		e.pace()
 		go e.sweeper() // ends at Close
 	}
 	return e, nil
@@ -189,8 +194,8 @@ func (e *Engine) Close() error {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		for j := range s.slots {
-			s.slots[j].serving.Store(false)
+		for j := range s.cells {
+			s.mark(j, cellServing, false)
 		}
 		s.clear()
 		s.feeds = nil
@@ -207,28 +212,28 @@ func (e *Engine) Close() error {
 // errs.ErrClosed, unwrapped, with dst as it was. It allocates nothing when dst
 // has room.
 func (e *Engine) Get(slot uint16, key, dst []byte) (val []byte, deadline int64, err error) {
-	h := e.hash.sum(key)
-	s, st := e.at(slot)
+	return e.get(slot&(Slots-1), e.hash.sum(key), key, dst)
+}
+
+func (e *Engine) get(slot uint16, h uint64, key, dst []byte) (val []byte, deadline int64, err error) {
+	s := &e.shards[slot&e.mask]
 	s.mu.Lock()
-	if !st.serving.Load() {
+	if !s.served(e.place(slot)) {
 		s.unlock()
 		return dst, 0, e.refusal()
 	}
-	now := e.now()
-	l := s.alive(st, slot&(Slots-1), h, key, now)
+	l, r, _ := s.alive(slot, h, key, unread)
 	if l == 0 {
 		s.misses++
 		s.unlock()
 		return dst, 0, errs.ErrNotFound
 	}
 	s.hits++
-	r := e.arena.record(l)
-	s.hit(r, now)
+	r.hit(e.tick())
 	if r.large() {
 		dst = e.arena.appendChain(dst, r.chain(), r.klen(), r.vlen())
 	} else {
-		_, value := r.inline()
-		dst = append(dst, value...)
+		dst = append(dst, view(r.p, r.body()+len(key), int(r.lo&vlenMask))...)
 	}
 	if r.form() != formNone {
 		deadline = s.deadline(r)
@@ -240,12 +245,23 @@ func (e *Engine) Get(slot uint16, key, dst []byte) (val []byte, deadline int64, 
 // Set stores value under key until deadline (absolute ms, 0 = none), as
 // Txn.Set does, under a hold of its own.
 func (e *Engine) Set(slot uint16, key, value []byte, deadline int64) error {
-	t, err := e.Lock(slot)
+	h, err := e.admit(key, value)
 	if err != nil {
 		return err
 	}
-	defer t.Unlock()
-	return t.Set(key, value, deadline)
+	return e.set(slot&(Slots-1), h, key, value, deadline, unread)
+}
+
+func (e *Engine) set(slot uint16, h uint64, key, value []byte, deadline, now int64) error {
+	s := &e.shards[slot&e.mask]
+	s.mu.Lock()
+	if !s.served(e.place(slot)) {
+		s.unlock()
+		return e.refusal()
+	}
+	err := s.put(slot, h, key, value, deadline, now)
+	s.unlock()
+	return err
 }
 
 // Delete removes key and says whether it was there.
@@ -254,8 +270,9 @@ func (e *Engine) Delete(slot uint16, key []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer t.Unlock()
-	return t.Delete(key), nil
+	found := t.Delete(key)
+	t.Unlock()
+	return found, nil
 }
 
 // Lock holds the shard of slot until Txn.Unlock. It reports errs.ErrNotServing
@@ -264,7 +281,7 @@ func (e *Engine) Delete(slot uint16, key []byte) (bool, error) {
 func (e *Engine) Lock(slot uint16) (*Txn, error) {
 	s, st := e.at(slot)
 	s.mu.Lock()
-	if !st.serving.Load() {
+	if !s.served(e.place(slot)) {
 		s.unlock()
 		return nil, e.refusal()
 	}
@@ -290,17 +307,17 @@ func (e *Engine) refusal() error {
 // returns, no request that saw the old bit is still executing. All bits are off
 // at the start, and stay off after Close.
 func (e *Engine) SetServing(slot uint16, on bool) {
-	s, st := e.at(slot)
+	s, _ := e.at(slot)
 	s.mu.Lock()
-	st.serving.Store(on && !e.closed.Load())
+	s.mark(e.place(slot), cellServing, on && !e.closed.Load())
 	s.unlock()
 }
 
 // Serving returns the serving bit of slot without locking: a hint, since only
 // Lock can act on it.
 func (e *Engine) Serving(slot uint16) bool {
-	_, st := e.at(slot)
-	return st.serving.Load()
+	s, _ := e.at(slot)
+	return s.served(e.place(slot))
 }
 
 // Now returns the engine's clock in milliseconds.
@@ -323,6 +340,9 @@ func (e *Engine) at(slot uint16) (*shard, *slotState) {
 	s := &e.shards[slot&e.mask]
 	return s, &s.slots[slot>>e.bits]
 }
+
+// place returns the number of a slot in its shard.
+func (e *Engine) place(slot uint16) int { return int(slot & (Slots - 1) >> e.bits) }
 
 // pick returns a random number below n, for use outside any shard lock.
 func (e *Engine) pick(n int) int {

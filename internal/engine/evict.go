@@ -149,7 +149,7 @@ func (s *shard) slide(g *segment, l loc, at, size uint32) {
 	r := s.e.arena.record(l)
 	h, slot := s.hashOf(r), r.slot()
 	copy(view(s.e.arena.at(to, int(size)), 0, int(size)), view(r.p, 0, int(size)))
-	s.move(s.slot(slot), h, l, to)
+	s.move(slot, h, l, to)
 	if s.keep == l {
 		s.keep = to
 	}
@@ -253,7 +253,7 @@ func (s *shard) transfer(g, x *segment, l loc, r record, to loc, size int) {
 	h, slot := s.hashOf(r), r.slot()
 	p := s.e.arena.at(to, size)
 	copy(view(p, 0, size), view(r.p, 0, size))
-	s.move(s.slot(slot), h, l, to)
+	s.move(slot, h, l, to)
 	s.retire(g, l, s.e.arena.record(l), size)
 	s.admitRecord(x, s.e.arena.record(to), size)
 	if s.keep == l {

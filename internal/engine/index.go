@@ -1,6 +1,9 @@
 package engine
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // The index of a shard is an extendible hash table (Fagin et al. 1979) whose
 // order is slot, then hash. A page covers a range of slots as long as these
@@ -12,7 +15,44 @@ import "math/bits"
 type directory struct {
 	depth uint8
 	deep  int32    // pages whose depth is the directory's
-	pages []uint32 // 1 << depth
+	pages []uint32 // 1 << depth; block, and in the upper bits how much less deep than the directory the page is
+}
+
+// A cell is what a lookup needs of a slot, in one word: so the cells of all slots
+// stay in the processor's cache.
+const (
+	cellServing = 1 << 31 // the serving bit
+	cellDir     = 1 << 30 // the slot has a directory, and the cell no block
+	cellWindow  = 1 << 29 // a pull window is open
+	cellBlock   = 1<<29 - 1
+
+	// shallowShift is where the difference of depths stands in a directory.
+	// shallowMost is the largest that is kept; it means at least as much.
+	shallowShift = 29
+	shallowMost  = 1<<(32-shallowShift) - 1
+)
+
+// mark sets or clears bits of a cell; the shard lock is held.
+func (s *shard) mark(i int, bits uint32, on bool) {
+	c := s.cells[i].Load() &^ bits
+	if on {
+		c |= bits
+	}
+	s.cells[i].Store(c)
+}
+
+// blockAt returns the page of slot i of the shard, 0 if it has none or a
+// directory.
+func (s *shard) blockAt(i int) uint32 { return s.cells[i].Load() & cellBlock }
+
+func (s *shard) setBlock(i int, block uint32) {
+	s.cells[i].Store(s.cells[i].Load()&^(cellBlock|cellDir) | block)
+}
+
+// setDir gives slot i a directory in place of its page.
+func (s *shard) setDir(i int, dir *directory) {
+	s.slots[i].dir = dir
+	s.cells[i].Store(s.cells[i].Load()&^cellBlock | cellDir)
 }
 
 const pagePlaces = maxBlockBytes / bucketBytes * ways
@@ -33,83 +73,135 @@ func (s *shard) prefixOf(g page) uint8 {
 	return 0
 }
 
-func (st *slotState) pageBlock(h uint64) uint32 {
-	if st.dir != nil {
-		return st.dir.pages[h>>(64-st.dir.depth)]
+// pageBlock returns the block of a hash's page, and how many bits of the hash
+// lead to it.
+func (s *shard) pageBlock(slot uint16, h uint64) (block uint32, prefix uint8) {
+	i := int(slot >> s.e.bits)
+	c := s.cells[i].Load()
+	if c&cellDir == 0 {
+		return c & cellBlock, 0
 	}
-	return st.page
+	d := s.slots[i].dir
+	cell := d.pages[h>>(64-d.depth)]
+	block = cell & cellBlock
+	less := uint8(cell >> shallowShift)
+	if less == shallowMost {
+		return block, s.prefixOf(s.e.arena.page(block))
+	}
+	return block, d.depth - less
+}
+
+// link enters the block of a page in its cells.
+func (d *directory) link(first, cells int, block uint32, prefix uint8) {
+	cell := block | uint32(min(d.depth-prefix, shallowMost))<<shallowShift
+	for i := first; i < first+cells; i++ {
+		d.pages[i] = cell
+	}
 }
 
 // pageFor returns the page of a hash and its home in it; ok is false for a slot
 // without one.
-func (s *shard) pageFor(st *slotState, h uint64) (g page, home uint32, ok bool) {
-	block := st.pageBlock(h)
+func (s *shard) pageFor(slot uint16, h uint64) (g page, home uint32, ok bool) {
+	block, prefix := s.pageBlock(slot, h)
 	if block == 0 {
 		return page{}, 0, false
 	}
 	g = s.e.arena.page(block)
-	return g, g.home(h, s.prefixOf(g)), true
+	return g, g.home(h, prefix), true
 }
 
-// find returns the record of key in the slot, or 0.
-func (s *shard) find(st *slotState, slot uint16, h uint64, key []byte) (hit loc) {
-	g, home, ok := s.pageFor(st, h)
+// find returns the record of key in the slot; the location is 0 if there is
+// none.
+func (s *shard) find(slot uint16, h uint64, key []byte) (loc, record) {
+	g, home, ok := s.pageFor(slot, h)
 	if !ok {
-		return 0
+		return 0, record{}
 	}
-	a := &s.e.arena
-	g.find(home, tagOf(h), func(l loc) bool {
-		if r := a.record(l); r.slot() == slot && s.is(r, key) {
-			hit = l
-			return true
+	pattern := uint64(tagOf(h)) * lowBits
+	l, r, meta := s.findIn(g, home, pattern, slot, key)
+	if l != 0 || meta == 0 {
+		return l, r
+	}
+	if meta&0xff != 0 {
+		if l, r, _ = s.findIn(g, g.next(home), pattern, slot, key); l != 0 {
+			return l, r
 		}
-		return false
-	})
-	return hit
+	}
+	if meta>>8 != 0 {
+		for b := g.homes; b < g.homes+g.stash; b++ {
+			if l, r, _ = s.findIn(g, b, pattern, slot, key); l != 0 {
+				return l, r
+			}
+		}
+	}
+	return 0, record{}
+}
+
+// findIn looks through one bucket. meta is how many keys the bucket passed on, to
+// the next one (lower byte) and to the stash.
+func (s *shard) findIn(g page, b uint32, pattern uint64, slot uint16, key []byte) (l loc, r record, meta uint32) {
+	p := unsafe.Add(g.p, b*bucketBytes)
+	low, high := read64(p), read64(unsafe.Add(p, 8))
+	locs := unsafe.Add(p, locsAt)
+	a := &s.e.arena
+	want := uint32(len(key))<<slotBits | uint32(slot)
+	for m := zeroMarks(low ^ pattern); m != 0; m &= m - 1 {
+		l = loc(read32(unsafe.Add(locs, bits.TrailingZeros64(m)>>3*4)))
+		if r = a.record(l); r.hi == want && s.is(r, key) {
+			return l, r, 0
+		}
+	}
+	for m := zeroMarks(high^pattern) & (1<<32 - 1); m != 0; m &= m - 1 {
+		l = loc(read32(unsafe.Add(locs, 32+bits.TrailingZeros64(m)>>3*4)))
+		if r = a.record(l); r.hi == want && s.is(r, key) {
+			return l, r, 0
+		}
+	}
+	return 0, record{}, uint32(high >> 32 & 0xffff)
 }
 
 // hasRoom says whether a new key of this hash can be linked.
-func (s *shard) hasRoom(st *slotState, h uint64) bool {
-	g, home, ok := s.pageFor(st, h)
+func (s *shard) hasRoom(slot uint16, h uint64) bool {
+	g, home, ok := s.pageFor(slot, h)
 	return ok && g.room(home)
 }
 
 // enter links a record; hasRoom was true.
-func (s *shard) enter(st *slotState, h uint64, l loc) {
-	g, home, _ := s.pageFor(st, h)
+func (s *shard) enter(slot uint16, h uint64, l loc) {
+	g, home, _ := s.pageFor(slot, h)
 	g.insert(home, tagOf(h), l)
 }
 
 // leave unlinks a record and joins pages that became sparse.
-func (s *shard) leave(st *slotState, slot uint16, h uint64, l loc) {
-	g, home, _ := s.pageFor(st, h)
+func (s *shard) leave(slot uint16, h uint64, l loc) {
+	g, home, _ := s.pageFor(slot, h)
 	at, _ := g.locate(home, tagOf(h), l)
 	g.take(home, at)
 	if g.count()*4 <= g.capacity() {
-		s.join(st, slot, h)
+		s.join(slot, h)
 	}
 }
 
 // move makes the index name a record's new place.
-func (s *shard) move(st *slotState, h uint64, from, to loc) {
-	g, home, _ := s.pageFor(st, h)
+func (s *shard) move(slot uint16, h uint64, from, to loc) {
+	g, home, _ := s.pageFor(slot, h)
 	at, _ := g.locate(home, tagOf(h), from)
-	g.put(at.bucket, at.way, tagOf(h), to)
+	g.relocate(at, to)
 }
 
 // grow makes room for a key of slot and hash h: it gives slots without a page
 // one, or splits the page. block is a new block for it.
-func (s *shard) grow(st *slotState, slot uint16, h uint64, block uint32) {
+func (s *shard) grow(slot uint16, h uint64, block uint32) {
 	s.pages++
 	i := int(slot >> s.e.bits)
-	if old := st.pageBlock(h); old != 0 {
+	if old, _ := s.pageBlock(slot, h); old != 0 {
 		g := s.e.arena.page(old)
 		s.narrow(g, i)
-		if st.pageBlock(h) == old {
+		if now, _ := s.pageBlock(slot, h); now == old {
 			if g.depth() < s.slotDepth() {
 				s.splitSlots(g, i, block)
 			} else {
-				s.splitHash(st, g, old, h, block)
+				s.splitHash(i, g, old, h, block)
 			}
 			return
 		}
@@ -121,14 +213,14 @@ func (s *shard) grow(st *slotState, slot uint16, h uint64, block uint32) {
 
 func (s *shard) assign(first, n int, block uint32) {
 	for i := first; i < first+n; i++ {
-		s.slots[i].page = block
+		s.setBlock(i, block)
 	}
 }
 
 // free says whether a range of slots has no page.
 func (s *shard) free(first, n int) bool {
 	for i := first; i < first+n; i++ {
-		if s.slots[i].page != 0 || s.slots[i].dir != nil {
+		if s.cells[i].Load()&(cellBlock|cellDir) != 0 {
 			return false
 		}
 	}
@@ -161,7 +253,7 @@ func (s *shard) narrow(g page, i int) {
 	if d <= was {
 		return
 	}
-	block := s.slots[lowest].page
+	block := s.blockAt(lowest)
 	span := 1 << (s.slotDepth() - was)
 	s.assign(i&^(span-1), span, 0)
 	n := 1 << (s.slotDepth() - d)
@@ -193,22 +285,17 @@ func (s *shard) splitSlots(g page, slot int, block uint32) {
 
 // splitHash divides the only page of a slot, or one of them, by the next bit of
 // the hash.
-func (s *shard) splitHash(st *slotState, g page, old uint32, h uint64, block uint32) {
+func (s *shard) splitHash(slot int, g page, old uint32, h uint64, block uint32) {
 	var buf [pagePlaces]found
 	all := s.gather(g, buf[:0])
-	dir := st.dir
+	dir := s.slots[slot].dir
 	if dir == nil {
 		dir = &directory{deep: 1, pages: []uint32{old}}
-		st.dir, st.page = dir, 0
+		s.setDir(slot, dir)
 	}
 	prefix := s.prefixOf(g)
 	if prefix == dir.depth {
-		wide := make([]uint32, 2*len(dir.pages))
-		for i, b := range dir.pages {
-			wide[2*i], wide[2*i+1] = b, b
-		}
-		dir.pages, dir.deep = wide, 0
-		dir.depth++
+		dir.double()
 	}
 	if prefix+1 == dir.depth {
 		dir.deep += 2
@@ -218,9 +305,8 @@ func (s *shard) splitHash(st *slotState, g page, old uint32, h uint64, block uin
 	g.clear(d)
 	n.clear(d)
 	first, cells := dir.span(h, prefix)
-	for i := first + cells/2; i < first+cells; i++ {
-		dir.pages[i] = block
-	}
+	dir.link(first, cells/2, old, prefix+1)
+	dir.link(first+cells/2, cells/2, block, prefix+1)
 	for _, f := range all {
 		to := g
 		if f.h<<prefix>>63 == 1 {
@@ -230,6 +316,18 @@ func (s *shard) splitHash(st *slotState, g page, old uint32, h uint64, block uin
 			s.orphan(f.l, f.h) // hashes of no even spread: never seen, but nothing may break
 		}
 	}
+}
+
+func (d *directory) double() {
+	wide := make([]uint32, 2*len(d.pages))
+	for i, cell := range d.pages {
+		if cell>>shallowShift < shallowMost {
+			cell += 1 << shallowShift
+		}
+		wide[2*i], wide[2*i+1] = cell, cell
+	}
+	d.pages, d.deep = wide, 0
+	d.depth++
 }
 
 func (s *shard) gather(g page, to []found) []found {

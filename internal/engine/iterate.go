@@ -68,9 +68,9 @@ func (e *Engine) freeBatch(b *batch) {
 // were seen, and calls visit for each live one. It returns where the next step
 // begins, scanEnd at the end, and how many keys it saw. The shard lock is held;
 // visit must not change the index.
-func (s *shard) step(st *slotState, slot uint16, at uint64, max int, now int64, visit func(l loc, r record, h uint64)) (next uint64, seen int) {
+func (s *shard) step(slot uint16, at uint64, max int, now int64, visit func(l loc, r record, h uint64)) (next uint64, seen int) {
 	for {
-		at = s.from(st, slot, at, func(l loc, r record, h uint64) {
+		at = s.from(slot, at, func(l loc, r record, h uint64) {
 			seen++
 			if !expired(s.deadline(r), now) {
 				visit(l, r, h)
@@ -99,7 +99,8 @@ func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) ui
 	defer func() { e.freeBatch(b) }()
 	for count = max(count, 1); slot < Slots; {
 		s, st := e.at(uint16(slot))
-		if st.keys.Load() == 0 || !st.serving.Load() {
+		i := int(slot >> e.bits)
+		if c := s.cells[i].Load(); c&cellServing == 0 || c&(cellBlock|cellDir) == 0 {
 			slot, at = slot+1, 0
 			continue
 		}
@@ -107,8 +108,8 @@ func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) ui
 		seen := 0
 		s.mu.Lock()
 		next := uint64(scanEnd)
-		if now := e.now(); st.serving.Load() {
-			next, seen = s.step(st, uint16(slot), at, min(count, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
+		if now := e.now(); s.served(i) && st.keys.Load() > 0 {
+			next, seen = s.step(uint16(slot), at, min(count, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
 		}
 		s.unlock()
 		if at = next; at == scanEnd {
@@ -131,7 +132,7 @@ func (e *Engine) Scan(cursor uint64, count int, fn func(key []byte, it Item)) ui
 // until fn returns; fn runs without any lock. Keys written meanwhile may or may
 // not be among them.
 func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
-	s, st := e.at(slot)
+	s, _ := e.at(slot)
 	b := e.newBatch()
 	defer func() { e.freeBatch(b) }()
 	slot &= Slots - 1
@@ -139,7 +140,7 @@ func (e *Engine) KeysInSlot(slot uint16, max int, fn func(key []byte)) {
 		b.reset()
 		s.mu.Lock()
 		now := e.now()
-		at, _ = s.step(st, slot, at, min(max, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
+		at, _ = s.step(slot, at, min(max, stepEntries), now, func(_ loc, r record, _ uint64) { s.copyTo(b, r, now, false) })
 		s.unlock()
 		for i := range b.items {
 			if max--; max < 0 {
@@ -168,10 +169,12 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 	}
 	s, st := e.at(slot)
 	slot &= Slots - 1
+	s.mu.Lock()
 	places := make([]heat, 0, st.keys.Load())
+	s.unlock()
 	for at := uint64(0); at != scanEnd; {
 		s.mu.Lock()
-		at, _ = s.step(st, slot, at, stepEntries, e.now(), func(l loc, r record, h uint64) {
+		at, _ = s.step(slot, at, stepEntries, e.now(), func(l loc, r record, h uint64) {
 			places = append(places, heat{h, uint64(r.freq())<<62 | s.segs[s.segOf(l)].born, l})
 		})
 		s.unlock()
@@ -188,7 +191,7 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 		for n := 0; n < stepEntries && i < len(places) && len(b.bytes) < stepBytes; n++ {
 			h := places[i].hash
 			i++
-			s.from(st, slot, h>>32, func(_ loc, r record, is uint64) {
+			s.from(slot, h>>32, func(_ loc, r record, is uint64) {
 				if is == h && !expired(s.deadline(r), now) {
 					s.copyTo(b, r, now, true)
 				}
@@ -215,9 +218,9 @@ func (e *Engine) DropSlot(slot uint16) int {
 	for at := uint64(0); at != scanEnd; {
 		some = some[:0]
 		s.mu.Lock()
-		st.closeWindow(e)
+		s.closeWindow(e.place(slot))
 		now := e.now()
-		at, _ = s.step(st, slot, at, stepEntries, minTime, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
+		at, _ = s.step(slot, at, stepEntries, minTime, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
 		for _, f := range some {
 			if expired(s.deadline(e.arena.record(f.l)), now) {
 				s.remove(st, slot, f.h, f.l, byExpiry)
@@ -254,18 +257,19 @@ func (e *Engine) Flush() {
 func (e *Engine) RandomKey(dst []byte) ([]byte, bool) {
 	var total int64
 	for i := range e.shards {
-		total += e.shards[i].keys.Load()
+		total += e.shards[i].count()
 	}
 	for try := 0; try < randomTries && total > 0; try++ {
 		at := int64(e.pick(int(total)))
 		for i := range e.shards {
 			s := &e.shards[i]
+			s.mu.Lock()
 			n := s.keys.Load()
 			if at >= n {
 				at -= n
+				s.unlock()
 				continue
 			}
-			s.mu.Lock()
 			l := s.random(at, e.now())
 			if l != 0 {
 				dst = append(dst, s.key(e.arena.record(l))...)
@@ -297,7 +301,7 @@ func (s *shard) random(nth, now int64) loc {
 			nth -= n
 			continue
 		}
-		if !st.serving.Load() {
+		if !s.served(i) {
 			return 0
 		}
 		var near []loc
@@ -306,7 +310,7 @@ func (s *shard) random(nth, now int64) loc {
 			at = 0
 		}
 		for len(near) < int(min(n, randomSpread)) {
-			at, _ = s.step(st, s.slotNumber(i), at, randomSpread-len(near), minTime, func(l loc, _ record, _ uint64) { near = append(near, l) })
+			at, _ = s.step(s.slotNumber(i), at, randomSpread-len(near), minTime, func(l loc, _ record, _ uint64) { near = append(near, l) })
 			at %= scanEnd
 		}
 		l := near[s.rand.below(len(near))]

@@ -4,14 +4,14 @@ import "unsafe"
 
 // join merges the page of h with its other half when both are sparse, and gives
 // an empty one back.
-func (s *shard) join(st *slotState, slot uint16, h uint64) {
+func (s *shard) join(slot uint16, h uint64) {
 	for done := true; done; {
-		block := st.pageBlock(h)
+		block, _ := s.pageBlock(slot, h)
 		g := s.e.arena.page(block)
 		i := int(slot >> s.e.bits)
 		switch d := g.depth(); {
 		case d > s.slotDepth():
-			done = s.joinHash(st, g, block, h)
+			done = s.joinHash(slot, g, block, h)
 		case g.count() == 0:
 			n := 1 << (s.slotDepth() - d)
 			s.assign(i&^(n-1), n, 0)
@@ -36,29 +36,28 @@ func (s *shard) joinSlots(g page, block uint32, slot int) bool {
 	n := 1 << (s.slotDepth() - d)
 	first := slot &^ (n - 1)
 	other := first ^ n
-	st := &s.slots[other]
 	if s.free(other, n) {
 		g.setDepth(d - 1)
 		s.assign(other, n, block)
 		return true
 	}
-	if st.page == 0 {
+	gone := s.blockAt(other)
+	if gone == 0 {
 		return false
 	}
-	o := s.e.arena.page(st.page)
+	o := s.e.arena.page(gone)
 	if o.depth() != d || !s.pour(g, o, d-1) {
 		return false
 	}
-	gone := st.page
 	s.assign(other, n, block)
 	s.freePage(gone)
 	return true
 }
 
-func (s *shard) joinHash(st *slotState, g page, block uint32, h uint64) bool {
-	prefix, dir := s.prefixOf(g), st.dir
-	otherHash := h ^ 1<<(64-prefix)
-	other := st.pageBlock(otherHash)
+func (s *shard) joinHash(slot uint16, g page, block uint32, h uint64) bool {
+	i := int(slot >> s.e.bits)
+	prefix, dir := s.prefixOf(g), s.slots[i].dir
+	other, _ := s.pageBlock(slot, h^1<<(64-prefix))
 	o := s.e.arena.page(other)
 	if o.depth() != g.depth() || !s.pour(g, o, g.depth()-1) {
 		return false
@@ -67,15 +66,14 @@ func (s *shard) joinHash(st *slotState, g page, block uint32, h uint64) bool {
 		dir.deep -= 2
 	}
 	first, cells := dir.span(h, prefix-1)
-	for i := first; i < first+cells; i++ {
-		dir.pages[i] = block
-	}
+	dir.link(first, cells, block, prefix-1)
 	s.freePage(other)
 	for dir.deep == 0 && dir.depth > 0 {
 		dir.halve(s)
 	}
 	if dir.depth == 0 {
-		st.page, st.dir = block, nil
+		s.slots[i].dir = nil
+		s.setBlock(i, block)
 	}
 	return true
 }
@@ -83,13 +81,14 @@ func (s *shard) joinHash(st *slotState, g page, block uint32, h uint64) bool {
 func (d *directory) halve(s *shard) {
 	pages := make([]uint32, len(d.pages)/2)
 	d.depth--
-	for i := range pages {
-		pages[i] = d.pages[2*i]
-		if s.prefixOf(s.e.arena.page(pages[i])) == d.depth {
+	d.pages, pages = pages, d.pages
+	for i := range d.pages {
+		block := pages[2*i] & cellBlock
+		prefix := s.prefixOf(s.e.arena.page(block))
+		if d.link(i, 1, block, prefix); prefix == d.depth {
 			d.deep++
 		}
 	}
-	d.pages = pages
 }
 
 // pour makes g hold what g and o hold, if that is at most half of a page.

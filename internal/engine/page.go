@@ -27,8 +27,7 @@ type page struct {
 }
 
 func (a *arena) page(block uint32) page {
-	n := uint32(a.blockBytes / bucketBytes)
-	return page{a.blockAt(block), n - stashOf(n), stashOf(n)}
+	return page{a.blockAt(block), a.homes, a.stash}
 }
 
 func stashOf(buckets uint32) uint32 { return (buckets + 15) / 16 }
@@ -95,9 +94,13 @@ func (g page) matches(bucket uint32, tag byte) uint32 {
 
 // zeroBytes returns a bit per byte of x that is zero, exactly.
 func zeroBytes(x uint64) uint32 {
+	return uint32((zeroMarks(x) >> 7) * 0x0102040810204080 >> 56)
+}
+
+// zeroMarks returns the highest bit of every byte of x that is zero, exactly.
+func zeroMarks(x uint64) uint64 {
 	const most = 0x7f7f7f7f7f7f7f7f
-	y := ^((x&most + most) | x | most) // 0x80 per zero byte
-	return uint32((y >> 7) * 0x0102040810204080 >> 56)
+	return ^((x&most + most) | x | most)
 }
 
 // free returns a bit per free way.
@@ -152,32 +155,9 @@ func (g page) insert(home uint32, tag byte, l loc) bool {
 // place is where a location stands in a page.
 type place struct{ bucket, way uint32 }
 
-// find calls fn for every place that may hold a key of this home and tag
-// until it returns true, and returns that place.
-func (g page) find(home uint32, tag byte, fn func(l loc) bool) (place, bool) {
-	for m := g.matches(home, tag); m != 0; m &= m - 1 {
-		if w := uint32(bits.TrailingZeros32(m)); fn(g.loc(home, w)) {
-			return place{home, w}, true
-		}
-	}
-	if *g.displaced(home) > 0 {
-		next := g.next(home)
-		for m := g.matches(next, tag); m != 0; m &= m - 1 {
-			if w := uint32(bits.TrailingZeros32(m)); fn(g.loc(next, w)) {
-				return place{next, w}, true
-			}
-		}
-	}
-	if *g.stashed(home) > 0 {
-		for b := g.homes; b < g.homes+g.stash; b++ {
-			for m := g.matches(b, tag); m != 0; m &= m - 1 {
-				if w := uint32(bits.TrailingZeros32(m)); fn(g.loc(b, w)) {
-					return place{b, w}, true
-				}
-			}
-		}
-	}
-	return place{}, false
+// relocate changes the location at a place.
+func (g page) relocate(at place, l loc) {
+	write32(unsafe.Add(g.p, at.bucket*bucketBytes+locsAt+at.way*4), uint32(l))
 }
 
 // locate returns the place of l, which must be in.

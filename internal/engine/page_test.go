@@ -34,7 +34,7 @@ func TestPageFillsAndFinds(t *testing.T) {
 			}
 			sum += float64(len(in)) / float64(g.capacity())
 			for _, f := range in {
-				at, ok := g.find(g.home(f.h, 3), tagOf(f.h), func(l loc) bool { return l == f.l })
+				at, ok := g.locate(g.home(f.h, 3), tagOf(f.h), f.l)
 				if !ok {
 					t.Fatalf("%d bytes: a key is not found", bytes)
 				}

@@ -193,14 +193,35 @@ func lastAccess(r record, now int64) int64 {
 	return now - 1000*int64((tickOf(now)-r.lo>>timeShift)&(1<<timeBits-1))
 }
 
-// hit records an access: a saturating count and the time.
-func (s *shard) hit(r record, now int64) {
-	lo := r.lo
-	if lo>>freqShift&3 < maxFreq {
+// accessed returns the first word of a record after an access: a saturating count
+// and the time.
+func accessed(lo, tick uint32) uint32 {
+	if lo&(maxFreq<<freqShift) != maxFreq<<freqShift {
 		lo += 1 << freqShift
 	}
-	lo = lo&^(1<<freqShift-1<<timeShift) | tickOf(now)<<timeShift
-	if lo != r.lo {
+	return lo&^(1<<freqShift-1<<timeShift) | tick<<timeShift
+}
+
+// hit records an access.
+func (r record) hit(tick uint32) {
+	if lo := accessed(r.lo, tick); lo != r.lo {
 		write32(r.p, lo)
 	}
+}
+
+// tick returns the time of an access. With a sweeper it may be sweepEvery late,
+// or as much later as a sweep takes; so no access asks the clock.
+func (e *Engine) tick() uint32 {
+	if e.paced {
+		return e.beat.Load()
+	}
+	return tickOf(e.now())
+}
+
+// recent returns the time that belongs to tick.
+func (e *Engine) recent() int64 {
+	if e.paced {
+		return e.lately.Load()
+	}
+	return e.now()
 }

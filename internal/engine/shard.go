@@ -4,46 +4,71 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/ringcache/ringcache/internal/invariant"
 )
 
+// cacheLine is what two cores cannot write at the same time.
+const cacheLine = 64
+
 // shard is one lock partition: every 1/n-th slot.
 type shard struct {
-	mu sync.Mutex // guards everything below; keys, bytes, serving and oldest are also read without it
-	e  *Engine
-	id int
+	shardState
+	_ [(cacheLine - unsafe.Sizeof(shardState{})%cacheLine) % cacheLine]byte // so each begins on a line of its own
+}
 
+// shardState is a shard without padding. What a read needs stands first, on one
+// cache line.
+type shardState struct {
+	mu       sync.Mutex      // guards everything below; cells and oldest are also read without it
+	pending  bool            // events were written during this hold: wake the feeds after it
+	cells    []atomic.Uint32 // index.go; written under the lock
+	era      int64           // ms: what short deadlines are relative to; no live one is before it
+	counters                 // hits and misses first
+
+	e     *Engine
+	id    int
 	slots []slotState
 	data
 	ghosts ghosts
 	pages  int          // of the index
-	keys   atomic.Int64 // entries of all its slots
+	keys   counter      // entries of all its slots
 	oldest atomic.Int64 // birth of the segment that leaves next, for the choice of a shard to evict from
-	era    int64        // ms: what short deadlines are relative to; no live one is before it
 
-	feeds   []*Feed // replaced, never changed in place
-	pending bool    // events were written during this hold: wake the feeds after it
-	rand    rng
+	feeds []*Feed // replaced, never changed in place
+	rand  rng
 	sweep
 	scratch *batch // copies of the running write's key and value, once anything may move
 	txn     Txn
-	counters
-	checks uint32 // holds ended, for the sampling of checked builds
-
-	_ [64]byte // the next shard's mutex is on another cache line
+	checks  uint32 // holds ended, for the sampling of checked builds
 }
 
-// slotState is one slot.
+// slotState is what a slot has beside its cell.
 type slotState struct {
-	page    uint32       // index page, shared with neighbours while they are small; 0 = none, or see dir
-	dir     *directory   // of a slot with several pages
-	keys    atomic.Int64 // entries
-	bytes   atomic.Int64 // sum of their charges
-	serving atomic.Bool  // changed under the shard lock only
-	winFull bool         // the last window ended because its filter was full
-	win     *window      // nil = no pull window is open
+	dir     *directory // of a slot with several pages
+	keys    counter    // entries
+	bytes   counter    // sum of their charges
+	winFull bool       // the last window ended because its filter was full
+	win     *window    // nil = no pull window is open
 }
+
+// counter is a number that the shard lock guards.
+type counter struct{ n int64 }
+
+func (c *counter) Load() int64   { return c.n }
+func (c *counter) Store(n int64) { c.n = n }
+func (c *counter) Add(n int64)   { c.n += n }
+
+// count returns the number of entries.
+func (s *shard) count() int64 {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.keys.Load()
+}
+
+// served returns the serving bit of slot i of the shard.
+func (s *shard) served(i int) bool { return s.cells[i].Load()&cellServing != 0 }
 
 // cause says why an entry leaves; each has its counter and its event.
 type cause uint8
@@ -61,6 +86,7 @@ const emptyStamp = math.MaxInt64
 func (s *shard) init(e *Engine, id int, seed uint64) {
 	s.e, s.id = e, id
 	s.slots = make([]slotState, Slots/len(e.shards))
+	s.cells = make([]atomic.Uint32, len(s.slots))
 	s.rand = rng{seed ^ uint64(id+1)*0xd1342543de82ef95}
 	s.oldest.Store(emptyStamp)
 	s.era = e.now()
@@ -94,20 +120,42 @@ func (s *shard) unlock() {
 	}
 }
 
-// alive returns the record of key, or 0. An expired entry is removed on sight.
-func (s *shard) alive(st *slotState, slot uint16, h uint64, key []byte, now int64) loc {
+// unread stands for a time that nobody has asked the clock for yet: asking costs
+// as much as the rest of a read.
+const unread = minTime
+
+// timed returns now, and asks the clock if nobody has.
+func (e *Engine) timed(now int64) int64 {
+	if now == unread {
+		return e.now()
+	}
+	return now
+}
+
+// alive returns the record of key; the location is 0 if there is none. An
+// expired entry is removed on sight. now may be unread: the clock is asked if
+// the key has a deadline. It is returned.
+func (s *shard) alive(slot uint16, h uint64, key []byte, now int64) (loc, record, int64) {
+	l, r := s.find(slot, h, key)
+	if l == 0 || r.form() == formNone {
+		return l, r, now
+	}
+	now = s.e.timed(now)
+	if expired(s.deadline(r), now) {
+		s.remove(s.slot(slot), slot, h, l, byExpiry)
+		return 0, record{}, now
+	}
+	return l, r, now
+}
+
+// date returns the time for a write with a deadline. What it calls may move
+// records, so it comes before they are looked for.
+func (s *shard) date(now int64) int64 {
+	now = s.e.timed(now)
 	if now-s.era > eraMost {
 		s.newEra(now)
 	}
-	l := s.find(st, slot, h, key)
-	if l == 0 {
-		return 0
-	}
-	if r := s.e.arena.record(l); r.form() != formNone && expired(s.deadline(r), now) {
-		s.remove(st, slot, h, l, byExpiry)
-		return 0
-	}
-	return l
+	return now
 }
 
 // publish makes the age of the segment to be evicted next visible to other
@@ -129,7 +177,7 @@ func (s *shard) publish() {
 // remove takes a record out, for good.
 func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 	r := s.e.arena.record(l)
-	st.touch(s.e, h)
+	s.touch(slot, h)
 	kind := EventDelete
 	switch why {
 	case byExpiry:
@@ -150,7 +198,7 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 	st.keys.Add(-1)
 	s.keys.Add(-1)
 	st.bytes.Add(-s.e.arena.chargeOf(r))
-	s.leave(st, slot, h, l)
+	s.leave(slot, h, l)
 	s.kill(l)
 	if s.keys.Load() == 0 {
 		s.closeAll()
@@ -162,7 +210,7 @@ func (s *shard) orphan(l loc, h uint64) {
 	r := s.e.arena.record(l)
 	slot := r.slot()
 	st := s.slot(slot)
-	st.touch(s.e, h)
+	s.touch(slot, h)
 	s.evicted++
 	s.emit(EventEvict, slot, s.key(r), s.deadline(r))
 	st.keys.Add(-1)
@@ -193,9 +241,11 @@ func (s *shard) clear() int {
 	s.eachPage(func(block uint32) { s.freePage(block) })
 	for i := range s.slots {
 		st := &s.slots[i]
-		st.closeWindow(s.e)
-		st.page, st.dir = 0, nil
-		keys += st.keys.Swap(0)
+		s.closeWindow(i)
+		st.dir = nil
+		s.setBlock(i, 0)
+		keys += st.keys.Load()
+		st.keys.Store(0)
 		st.bytes.Store(0)
 	}
 	for id := range s.segs {

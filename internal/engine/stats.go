@@ -77,7 +77,7 @@ func (e *Engine) Stats() Stats {
 		for j := range s.slots {
 			st := &s.slots[j]
 			r.Bytes += st.bytes.Load()
-			if st.serving.Load() {
+			if s.served(j) {
 				r.ServedKeys += st.keys.Load()
 			}
 		}

@@ -38,14 +38,23 @@ func (e *Engine) sweeper() {
 			return
 		case <-t.C:
 		}
+		e.pace()
 		for more := true; more && !e.closed.Load(); {
 			if _, more = e.Sweep(); more {
+				e.pace()
 				runtime.Gosched()
 			}
 		}
 		e.arena.trim(e.used.Load())
 		t.Reset(sweepEvery)
 	}
+}
+
+// pace renews the time that accesses are noted with.
+func (e *Engine) pace() {
+	now := e.now()
+	e.lately.Store(now)
+	e.beat.Store(tickOf(now))
 }
 
 // Sweep removes expired entries, shard by shard. It looks only at segments in

@@ -23,7 +23,7 @@ type Item struct {
 type Txn struct {
 	s        *shard
 	st       *slotState
-	now      int64
+	now      int64 // unread until it is needed
 	slot     uint16
 	held     bool
 	borrowed [][]byte // checked builds only: what was lent, to be overwritten
@@ -31,7 +31,7 @@ type Txn struct {
 
 func (s *shard) begin(slot uint16, st *slotState) *Txn {
 	t := &s.txn
-	t.st, t.slot, t.now, t.held = st, slot&(Slots-1), s.e.now(), true
+	t.st, t.slot, t.now, t.held = st, slot&(Slots-1), unread, true
 	return t
 }
 
@@ -44,7 +44,10 @@ func (t *Txn) Unlock() {
 }
 
 // Now returns the time in ms; it does not move during a hold.
-func (t *Txn) Now() int64 { return t.now }
+func (t *Txn) Now() int64 {
+	t.now = t.s.e.timed(t.now)
+	return t.now
+}
 
 // Slot returns the slot that is held.
 func (t *Txn) Slot() uint16 { return t.slot }
@@ -53,37 +56,39 @@ func (t *Txn) Slot() uint16 { return t.slot }
 // most recent of its shard. An expired key is absent. Item.Value is borrowed
 // until the next mutation through this Txn or Unlock.
 func (t *Txn) Get(key []byte) (Item, bool) {
-	l := t.live(key)
+	l, r := t.live(key)
 	if l == 0 {
 		t.s.misses++
 		return Item{}, false
 	}
 	t.s.hits++
-	it := t.lend(l)
-	t.s.hit(t.s.e.arena.record(l), t.now)
+	it := t.lend(r)
+	r.hit(t.s.e.tick())
 	return it, true
 }
 
 // Peek is Get without counting and without changing recency.
 func (t *Txn) Peek(key []byte) (Item, bool) {
-	l := t.live(key)
+	l, r := t.live(key)
 	if l == 0 {
 		return Item{}, false
 	}
-	return t.lend(l), true
+	return t.lend(r), true
 }
 
 // Has says whether key is present, without counting or changing recency.
-func (t *Txn) Has(key []byte) bool { return t.live(key) != 0 }
+func (t *Txn) Has(key []byte) bool {
+	l, _ := t.live(key)
+	return l != 0
+}
 
 // Touch makes key the most recent of its shard without counting.
 func (t *Txn) Touch(key []byte) bool {
-	l := t.live(key)
-	if l == 0 {
-		return false
+	l, r := t.live(key)
+	if l != 0 {
+		r.hit(t.s.e.tick())
 	}
-	t.s.hit(t.s.e.arena.record(l), t.now)
-	return true
+	return l != 0
 }
 
 // Set stores value under key until deadline (absolute ms, 0 = none). A deadline
@@ -101,15 +106,7 @@ func (t *Txn) Set(key, value []byte, deadline int64) error {
 		return err
 	}
 	t.check()
-	old := t.s.alive(t.st, t.slot, h, key, t.now)
-	if expired(deadline, t.now) {
-		t.drop(old, h, byDeletion)
-		return nil
-	}
-	w := write{slot: t.slot, h: h, key: key, value: value, deadline: deadline, now: t.now, kind: EventWrite}
-	if err = t.s.store(&w, old); err == nil {
-		t.s.sets++
-	}
+	err = t.s.put(t.slot, h, key, value, deadline, t.now)
 	t.mutated()
 	return err
 }
@@ -122,7 +119,8 @@ func (t *Txn) Set(key, value []byte, deadline int64) error {
 func (t *Txn) SetDeadline(key []byte, deadline int64) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	l := t.s.alive(t.st, t.slot, h, key, t.now)
+	t.now = t.s.date(t.now)
+	l, _, _ := t.s.alive(t.slot, h, key, t.now)
 	if l == 0 {
 		return false
 	}
@@ -144,13 +142,14 @@ func (t *Txn) Invalidate(key []byte) bool { return t.discard(key, byInvalidation
 func (t *Txn) discard(key []byte, why cause) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	return t.drop(t.s.alive(t.st, t.slot, h, key, t.now), h, why)
+	l, _, _ := t.s.alive(t.slot, h, key, t.now)
+	return t.drop(l, h, why)
 }
 
 // drop removes l if it is not 0, and marks its key as touched in any case.
 func (t *Txn) drop(l loc, h uint64, why cause) bool {
 	if l == 0 {
-		t.st.touch(t.s.e, h)
+		t.s.touch(t.slot, h)
 		return false
 	}
 	t.s.remove(t.st, t.slot, h, l, why)
@@ -163,24 +162,30 @@ func (t *Txn) drop(l loc, h uint64, why cause) bool {
 func (t *Txn) Untouched(key []byte) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
-	return t.s.alive(t.st, t.slot, h, key, t.now) == 0 && t.st.win != nil && !t.st.win.has(h)
+	l, _, _ := t.s.alive(t.slot, h, key, t.now)
+	return l == 0 && t.st.win != nil && !t.st.win.has(h)
 }
 
 // MarkTouched makes Untouched false for key until the window is opened anew:
 // for a key that the previous owner is known not to have.
 func (t *Txn) MarkTouched(key []byte) {
 	t.check()
-	t.st.touch(t.s.e, t.s.e.hash.sum(key))
+	t.s.touch(t.slot, t.s.e.hash.sum(key))
 }
 
-func (t *Txn) live(key []byte) loc {
+func (t *Txn) live(key []byte) (loc, record) {
 	t.check()
-	return t.s.alive(t.st, t.slot, t.s.e.hash.sum(key), key, t.now)
+	l, r, now := t.s.alive(t.slot, t.s.e.hash.sum(key), key, t.now)
+	t.now = now
+	return l, r
 }
 
-func (t *Txn) lend(l loc) Item {
-	r := t.s.e.arena.record(l)
-	it := t.s.itemOf(r, t.now)
+func (t *Txn) lend(r record) Item {
+	now := t.now
+	if now == unread {
+		now = t.s.e.recent()
+	}
+	it := t.s.itemOf(r, now)
 	it.Value = t.s.value(r)
 	if invariant.Enabled {
 		it.Value = append([]byte(nil), it.Value...)

@@ -6,16 +6,17 @@ func (s *shard) eachPage(fn func(block uint32)) {
 	for i := range s.slots {
 		st := &s.slots[i]
 		if st.dir == nil {
-			if st.page != 0 && st.page != last {
-				fn(st.page)
+			block := s.blockAt(i)
+			if block != 0 && block != last {
+				fn(block)
 			}
-			last = st.page
+			last = block
 			continue
 		}
 		last = 0
 		for j, b := range st.dir.pages {
 			if j == 0 || b != st.dir.pages[j-1] {
-				fn(b)
+				fn(b & cellBlock)
 			}
 		}
 	}
@@ -25,9 +26,9 @@ func (s *shard) eachPage(fn func(block uint32)) {
 // or after position at (the upper half of a hash), those before at excepted,
 // and returns the position where the next home begins; end means that none
 // follows.
-func (s *shard) from(st *slotState, slot uint16, at uint64, fn func(l loc, r record, h uint64)) (next uint64) {
+func (s *shard) from(slot uint16, at uint64, fn func(l loc, r record, h uint64)) (next uint64) {
 	for at < scanEnd {
-		g, b, ok := s.pageFor(st, at<<32)
+		g, b, ok := s.pageFor(slot, at<<32)
 		if !ok {
 			return scanEnd
 		}

@@ -85,27 +85,34 @@ func (w *window) add(h uint64) (ok bool, grown int) {
 	return true, grown
 }
 
-// touch records the key of hash h while a window is open, and ends the window
-// when the filter is full: hits are lost then, never correctness.
-func (st *slotState) touch(e *Engine, h uint64) {
-	if st.win == nil {
-		return
+// touch records the key of hash h while a window is open.
+func (s *shard) touch(slot uint16, h uint64) {
+	if i := int(slot >> s.e.bits); s.cells[i].Load()&cellWindow != 0 {
+		s.touchIn(i, h)
 	}
+}
+
+// touchIn ends the window when the filter is full: hits are lost then, never
+// correctness.
+func (s *shard) touchIn(i int, h uint64) {
+	st := &s.slots[i]
 	ok, grown := st.win.add(h)
 	if grown != 0 {
-		e.windows.Add(int64(grown))
+		s.e.windows.Add(int64(grown))
 	}
 	if !ok {
-		st.closeWindow(e)
+		s.closeWindow(i)
 		st.winFull = true
 	}
 }
 
-func (st *slotState) closeWindow(e *Engine) {
+func (s *shard) closeWindow(i int) {
+	st := &s.slots[i]
 	st.winFull = false
 	if st.win != nil {
-		e.windows.Add(-4 * int64(len(st.win.sets)))
+		s.e.windows.Add(-4 * int64(len(st.win.sets)))
 		st.win = nil
+		s.mark(i, cellWindow, false)
 	}
 }
 
@@ -115,19 +122,21 @@ func (st *slotState) closeWindow(e *Engine) {
 // beside the memory limit; Stats.WindowBytes tells the sum.
 func (e *Engine) OpenWindow(slot uint16, maxKeys int) {
 	s, st := e.at(slot)
+	i := e.place(slot)
 	s.mu.Lock()
-	st.closeWindow(e)
+	s.closeWindow(i)
 	if !e.closed.Load() {
 		st.win = &window{max: min(max(maxKeys, 1), MaxWindowKeys)}
+		s.mark(i, cellWindow, true)
 	}
 	s.unlock()
 }
 
 // CloseWindow ends the pull window of slot, if one is open.
 func (e *Engine) CloseWindow(slot uint16) {
-	s, st := e.at(slot)
+	s, _ := e.at(slot)
 	s.mu.Lock()
-	st.closeWindow(e)
+	s.closeWindow(e.place(slot))
 	s.unlock()
 }
 
@@ -156,8 +165,10 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 	s, st := e.at(slot)
 	s.mu.Lock()
 	defer s.unlock()
-	now := e.now()
-	present := s.alive(st, slot&(Slots-1), h, key, now) != 0 // first: an expiry here touches the key
+	slot &= Slots - 1
+	now := s.date(unread)
+	old, _, _ := s.alive(slot, h, key, now)
+	present := old != 0 // first: an expiry here touches the key
 	switch {
 	case st.win == nil && st.winFull:
 		return WindowFull, nil
@@ -166,10 +177,10 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 	case present || st.win.has(h):
 		return Touched, nil
 	case expired(deadline, now):
-		st.touch(e, h)
+		s.touch(slot, h)
 		return Expired, nil
 	}
-	w := write{slot: slot & (Slots - 1), h: h, key: key, value: value, deadline: deadline, now: now, kind: EventWrite}
+	w := write{slot: slot, h: h, key: key, value: value, deadline: deadline, now: now, kind: EventWrite}
 	if err := s.store(&w, 0); err != nil {
 		return Touched, err
 	}

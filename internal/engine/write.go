@@ -43,6 +43,48 @@ func (s *shard) shape(w *write, large bool) {
 	w.bucket = s.bucketOf(w.deadline, w.now, w.large)
 }
 
+// put is Set under a hold: it stores value, or removes the key if the deadline has
+// passed. now may be unread.
+func (s *shard) put(slot uint16, h uint64, key, value []byte, deadline, now int64) error {
+	if deadline != 0 {
+		now = s.date(now)
+	}
+	old, r, now := s.alive(slot, h, key, now)
+	if deadline != 0 && expired(deadline, now) {
+		if old == 0 {
+			s.touch(slot, h)
+		} else {
+			s.remove(s.slot(slot), slot, h, old, byDeletion)
+		}
+		return nil
+	}
+	if old != 0 && deadline == 0 && s.replace(r, len(key), value) {
+		s.sets++
+		s.touch(slot, h)
+		s.emit(EventWrite, slot, key, 0)
+		return nil
+	}
+	w := write{slot: slot, h: h, key: key, value: value, deadline: deadline, now: now, kind: EventWrite}
+	err := s.store(&w, old)
+	if err == nil {
+		s.sets++
+	}
+	return err
+}
+
+// replace is the common case of overwrite: no deadline before or after, and as
+// many bytes of the segment. So nothing but the record changes.
+func (s *shard) replace(r record, klen int, value []byte) bool {
+	a := &s.e.arena
+	was := int(r.lo & vlenMask)
+	if r.lo&(largeBit|3<<formShift) != 0 || a.pad(headBytes+klen+was) != a.pad(headBytes+klen+len(value)) || len(value) > vlenMask {
+		return false
+	}
+	copy(view(r.p, headBytes+klen, len(value)), value) // memmove: value may be a part of the old one
+	write32(r.p, accessed(r.lo, s.e.tick())&^vlenMask|uint32(len(value)))
+	return true
+}
+
 // store writes a record in place of old (0 if the key is new) and reports it.
 // Key and value may be borrowed from this hold: they are copied before anything
 // moves. An error leaves old as it was, unless old had to be evicted to make
@@ -53,7 +95,7 @@ func (s *shard) store(w *write, old loc) error {
 		s.report(w)
 		return nil
 	}
-	w.lo = tickOf(w.now) << timeShift
+	w.lo = s.e.tick() << timeShift
 	if old != 0 {
 		s.inherit(w, old)
 	} else {
@@ -85,7 +127,7 @@ func (s *shard) freeScratch() {
 }
 
 func (s *shard) report(w *write) {
-	s.slot(w.slot).touch(s.e, w.h)
+	s.touch(w.slot, w.h)
 	s.emit(w.kind, w.slot, w.key, w.deadline)
 }
 
@@ -102,7 +144,7 @@ func (s *shard) inherit(w *write, old loc) {
 }
 
 func (s *shard) fitsNow(w *write, old loc) bool {
-	return !w.large && s.hasSpace(w.queue, w.bucket, w.size) && (old != 0 || s.hasRoom(s.slot(w.slot), w.h))
+	return !w.large && s.hasSpace(w.queue, w.bucket, w.size) && (old != 0 || s.hasRoom(w.slot, w.h))
 }
 
 // overwrite stores w in the place of old if it fits there.
@@ -113,11 +155,10 @@ func (s *shard) overwrite(w *write, old loc) bool {
 	if w.large || r.large() || r.form() != w.form || w.size > had {
 		return false
 	}
-	before := a.chargeOf(r)
 	copy(view(r.p, r.body()+len(w.key), len(w.value)), w.value) // memmove: value may be a part of the old one
 	w.key = view(r.p, r.body(), len(w.key))                     // for the report: the key too may have been a part of it
 	if w.kind != EventTTL {
-		s.hit(r, w.now)
+		r.hit(s.e.tick())
 	}
 	write32(r.p, read32(r.p)&^vlenMask|uint32(len(w.value)))
 	g := &s.segs[s.segOf(old)]
@@ -130,7 +171,7 @@ func (s *shard) overwrite(w *write, old loc) bool {
 		s.dead += int64(gap)
 		a.bury(unsafe.Add(r.p, w.size), gap)
 	}
-	s.slot(w.slot).bytes.Add(a.charge(len(w.key), len(w.value), w.form) - before)
+	s.slot(w.slot).bytes.Add(int64(w.size - had))
 	return true
 }
 
@@ -166,14 +207,15 @@ func (s *shard) append(w *write, old loc) {
 	charge := a.charge(len(w.key), len(w.value), w.form)
 	if old != 0 {
 		s.slot(w.slot).bytes.Add(charge - a.chargeOf(a.record(old)))
-		s.move(s.slot(w.slot), w.h, old, l)
+		s.move(w.slot, w.h, old, l)
 		s.kill(old)
 		return
 	}
-	s.enter(s.slot(w.slot), w.h, l)
-	s.slot(w.slot).keys.Add(1)
+	s.enter(w.slot, w.h, l)
+	st := s.slot(w.slot)
+	st.keys.Add(1)
+	st.bytes.Add(charge)
 	s.keys.Add(1)
-	s.slot(w.slot).bytes.Add(charge)
 }
 
 // needs returns how many blocks w lacks.
@@ -182,7 +224,7 @@ func (s *shard) needs(w *write, want int) int {
 	if !s.hasSpace(w.queue, w.bucket, w.size) {
 		n += want
 	}
-	if s.keep == 0 && !s.hasRoom(s.slot(w.slot), w.h) {
+	if s.keep == 0 && !s.hasRoom(w.slot, w.h) {
 		n++
 	}
 	return n
@@ -227,7 +269,7 @@ func (s *shard) prepare(w *write) error {
 			continue
 		}
 		left, fits := s.build(w, ask, want, least)
-		ready := fits && s.hasSpace(w.queue, w.bucket, w.size) && (s.keep != 0 || s.hasRoom(s.slot(w.slot), w.h))
+		ready := fits && s.hasSpace(w.queue, w.bucket, w.size) && (s.keep != 0 || s.hasRoom(w.slot, w.h))
 		if ready {
 			left -= w.blocks // append takes them
 		}
@@ -254,9 +296,9 @@ func (s *shard) build(w *write, ask, want, least int) (left int, fits bool) {
 		s.beginSegment(w.queue, w.bucket, block, got)
 		ask -= got
 	}
-	if s.keep == 0 && !s.hasRoom(s.slot(w.slot), w.h) {
+	if s.keep == 0 && !s.hasRoom(w.slot, w.h) {
 		block, _ := a.takeRun(1, 1)
-		s.grow(s.slot(w.slot), w.slot, w.h, block)
+		s.grow(w.slot, w.h, block)
 		ask--
 	}
 	return ask, true
