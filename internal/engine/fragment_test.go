@@ -39,10 +39,10 @@ func fragment(e *Engine) (free int, mend func()) {
 
 // runsOf counts the runs of a chain, and the longest.
 func runsOf(t *testing.T, e *Engine, slot uint16, key []byte) (runs, longest int) {
-	s, st := e.at(slot)
+	s, _ := e.at(slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.find(st, slot, e.hash.sum(key), key)
+	l, _ := s.find(slot, e.hash.sum(key), key)
 	if l == 0 || !e.arena.record(l).large() {
 		t.Fatalf("%q is no chain", key)
 	}

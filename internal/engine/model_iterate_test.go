@@ -93,10 +93,10 @@ func opHottest(m *model, t *tape) error {
 
 // heat is how often a record was read, and the age of its segment.
 func (m *model) heat(slot uint16, key []byte) [2]uint64 {
-	s, st := m.e.at(slot)
+	s, _ := m.e.at(slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.find(st, slot, m.e.hash.sum(key), key)
+	l, _ := s.find(slot, m.e.hash.sum(key), key)
 	if l == 0 {
 		return [2]uint64{}
 	}

@@ -61,7 +61,7 @@ func (s *shard) put(slot uint16, h uint64, key, value []byte, deadline, now int6
 	if old != 0 && deadline == 0 && s.replace(r, len(key), value) {
 		s.sets++
 		s.touch(slot, h)
-		s.emit(EventWrite, slot, key, 0)
+		s.emit(EventWrite, slot, view(r.p, headBytes, len(key)), 0) // key may have been a part of the old value
 		return nil
 	}
 	w := write{slot: slot, h: h, key: key, value: value, deadline: deadline, now: now, kind: EventWrite}

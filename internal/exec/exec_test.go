@@ -114,6 +114,8 @@ func TestOutOfMemory(t *testing.T) {
 			break
 		}
 	}
+	for i := 0; renderRaw(t, l.line(fmt.Sprintf("SET s%d %s", i, value[:1<<10]))) == "+OK\n"; i++ { // the rest, so that no large value finds room
+	}
 	for _, line := range []string{
 		"SET new " + value, "SET new " + value + " GET", "SET old " + value + " GET", "SET old " + value + " GET EX 10", "GETSET old " + value,
 		"SETNX new " + value, "SETEX new 10 " + value, "MSET new " + value, "MSETNX new " + value,
