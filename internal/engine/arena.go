@@ -49,6 +49,8 @@ type arena struct {
 	slack int      // number of bits in taken
 	open  int      // chunks whose memory may be taken
 	most  int      // bound of open: what the limit needs, and one
+
+	huge huge
 }
 
 func log2(n int) uint8 { return uint8(bits.TrailingZeros64(uint64(n))) }
@@ -227,6 +229,8 @@ func (a *arena) file(c int) {
 // trim returns the memory of empty chunks to the system, except a part of what
 // is used, which will soon be used again.
 func (a *arena) trim(used int64) {
+	a.huge.Lock()
+	defer a.huge.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	keep := int(used/trimKeep>>a.chunkShift) + 1
@@ -234,6 +238,7 @@ func (a *arena) trim(used int64) {
 		for word := a.taken[w]; word != 0 && a.slack > keep; word &= word - 1 {
 			c := w*64 + bits.TrailingZeros64(word)
 			a.mem.release(c, 1<<a.chunkShift)
+			a.huge.narrow(c)
 			a.taken[w] &^= 1 << (c % 64)
 			a.slack--
 			a.open--

@@ -46,6 +46,7 @@ func (e *Engine) sweeper() {
 			}
 		}
 		e.arena.trim(e.used.Load())
+		e.arena.widen()
 		t.Reset(sweepEvery)
 	}
 }
