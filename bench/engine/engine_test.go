@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for _, args := range [][]string{{"-caches", "none"}, {"-parts", "all"}, {"-mixes", "50/50"}, {"-dists", "x"}, {"-values", "0"},
-		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-caches", "otter", "-parts", "speed"}} {
+		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-clock", "sun"}, {"-caches", "otter", "-parts", "speed"}} {
 		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was accepted", args)
 		}

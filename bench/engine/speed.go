@@ -48,6 +48,8 @@ const (
 	// goroutines begin at different ones.
 	sequence = 1 << 20
 	theta    = 0.99
+	// warmMost is how many samples a cache is warmed for at most.
+	warmMost = 32
 	// fullHits is the share of hits below which a ratio is marked in the table.
 	fullHits = 0.99
 )
@@ -171,18 +173,16 @@ type scenario struct {
 // pair runs rounds of A B B A.
 func pair(a, b rivals.Cache, sc scenario, rounds int) speed {
 	runtime.GC()
-	sample(a, sc)
-	sample(b, sc) // both are warm now
+	warm(a, sc)
+	warm(b, sc)
 	var as, bs, ratios []float64
 	var hits, reads int64
 	for range rounds {
-		a1, _, _ := sample(a, sc)
-		b1, h1, r1 := sample(b, sc)
-		b2, h2, r2 := sample(b, sc)
-		a2, _, _ := sample(a, sc)
-		as, bs = append(as, a1, a2), append(bs, b1, b2)
-		ratios = append(ratios, (a1+a2)/(b1+b2))
-		hits, reads = hits+h1+h2, reads+r1+r2
+		a1, b1 := sample(a, sc), sample(b, sc)
+		b2, a2 := sample(b, sc), sample(a, sc)
+		as, bs = append(as, a1.rate, a2.rate), append(bs, b1.rate, b2.rate)
+		ratios = append(ratios, (a1.rate+a2.rate)/(b1.rate+b2.rate))
+		hits, reads = hits+b1.hits+b2.hits, reads+b1.reads+b2.reads
 	}
 	s := speed{Ops: median(bs), Base: median(as), Ratio: median(ratios)}
 	if reads > 0 {
@@ -191,9 +191,28 @@ func pair(a, b rivals.Cache, sc scenario, rounds int) speed {
 	return s
 }
 
-// sample runs one cache for the scenario's time and returns operations per
-// second, hits and reads.
-func sample(c rivals.Cache, sc scenario) (float64, int64, int64) {
+// warm runs a cache for one sample, and on until there was a write per key if
+// the mix has any: tables that still grow and memory that is touched for the first
+// time are no steady state.
+func warm(c rivals.Cache, sc scenario) {
+	enough := int64(sc.mix.spread*len(sc.keys)) / 2
+	written := int64(0)
+	for n := 0; n < warmMost; n++ {
+		t := sample(c, sc)
+		if written += t.ops - t.reads; sc.mix.writes == 0 || written >= enough {
+			return
+		}
+	}
+}
+
+// tally is what came of one sample.
+type tally struct {
+	ops, hits, reads int64
+	rate             float64 // operations per second
+}
+
+// sample runs one cache for the scenario's time.
+func sample(c rivals.Cache, sc scenario) tally {
 	var stop atomic.Bool
 	var ops, hits, reads atomic.Int64
 	var wg sync.WaitGroup
@@ -209,7 +228,7 @@ func sample(c rivals.Cache, sc scenario) (float64, int64, int64) {
 	time.Sleep(sc.time)
 	stop.Store(true)
 	wg.Wait()
-	return float64(ops.Load()) / (sc.clock() - start).Seconds(), hits.Load(), reads.Load()
+	return tally{ops.Load(), hits.Load(), reads.Load(), float64(ops.Load()) / (sc.clock() - start).Seconds()}
 }
 
 // work is one goroutine of a sample.
