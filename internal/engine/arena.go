@@ -49,6 +49,7 @@ type arena struct {
 	slack int      // number of bits in taken
 	open  int      // chunks whose memory may be taken
 	most  int      // bound of open: what the limit needs, and one
+	last  int      // chunk that blocks were given back to: where an eviction made room, the next segment fits
 
 	huge huge
 }
@@ -144,6 +145,11 @@ func (a *arena) takeRun(want, least int) (block uint32, got int) {
 // ever touched, not only what is taken.
 func (a *arena) search(n int) (chunk, at int) {
 	if n < chunkBlocks {
+		if c := a.last; a.some[c/64]&(1<<(c%64)) != 0 {
+			if m := runOf(a.free[c], n); m != 0 {
+				return c, bits.TrailingZeros64(m)
+			}
+		}
 		for w, word := range a.some {
 			for ; word != 0; word &= word - 1 {
 				c := w*64 + bits.TrailingZeros64(word)
@@ -204,6 +210,7 @@ func (a *arena) put(block uint32, n int) {
 	}
 	a.free[c] |= m
 	a.file(c)
+	a.last = c
 }
 
 // file enters chunk c in the set that it belongs to.
@@ -250,6 +257,8 @@ func (a *arena) trim(used int64) {
 // limit that was lowered: more chunks may be in use in part than it allows. They
 // empty in time, since runs are taken from the first chunks that have them.
 func (a *arena) dry() {
+	a.huge.Lock()
+	defer a.huge.Unlock()
 	for c := range a.free {
 		a.mu.Lock()
 		if a.open <= a.most {

@@ -50,6 +50,9 @@ func (a *arena) widen() {
 func (a *arena) wide() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.open > a.most {
+		return -1 // free blocks were given back, to keep within the limit (dry)
+	}
 	for w := range a.empty {
 		closed := a.empty[w] &^ a.taken[w]
 		if closed == ^uint64(0) {
