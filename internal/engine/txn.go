@@ -12,7 +12,7 @@ type Item struct {
 	Value      []byte // borrowed: see the method that gave the Item
 	Size       int    // bytes of the value, also where Value is not given
 	Deadline   int64  // absolute ms, 0 = none
-	LastAccess int64  // ms of the last access before this one, in whole seconds; after 17 minutes modulo that
+	LastAccess int64  // ms of the last access before this one, in whole seconds, up to a sweep late; after 17 minutes modulo that
 	Bytes      int64  // what the key is charged against the memory limit
 }
 
