@@ -69,3 +69,35 @@ func testBorrowed(t *testing.T, e *Engine, size int, full bool) {
 	}
 	verifyAll(t, e)
 }
+
+// A write with a deadline may be the one that ends the shard's era, and what
+// expired is removed for that: what the same hold has lent does not move.
+func TestLentValuesDoNotMoveWhenAnEraEnds(t *testing.T) {
+	const sources = 14
+	for i := range sources {
+		e, c := newTest(t, Options{MaxBytes: 64 << 10, Shards: 1, Seed: 1})
+		values := make([][]byte, sources)
+		for j := range sources { // what expires lies before each that stays
+			mustSet(t, e, 1, keyFor(1000+j), make([]byte, 700+j*7), c.in(1000))
+			for k := range 350 { // no period that a shift could hide
+				values[j] = fmt.Appendf(values[j], "%d,", j+k*k)
+			}
+			mustSet(t, e, 1, keyFor(j), values[j], 0)
+		}
+		c.add(eraMost + 2000)
+		tx := e.LockAny(1)
+		it, ok := tx.Peek(keyFor(i))
+		err := tx.Set([]byte("copy"), it.Value, tx.Now()+1000)
+		tx.Unlock()
+		if !ok || err != nil {
+			t.Fatalf("a source is there: %v, copied: %v", ok, err)
+		}
+		if got, _, _ := e.Get(1, []byte("copy"), nil); !bytes.Equal(got, values[i]) {
+			t.Fatalf("a copy of value %d holds %.60q", i, got)
+		}
+		if n := e.Stats().Keys; n != sources+1 {
+			t.Fatalf("%d keys are left", n)
+		}
+		verifyAll(t, e)
+	}
+}

@@ -134,6 +134,7 @@ func (s *shard) reserve(n, least int64) error {
 	now := e.now()
 	if !e.policy.Load().evicts {
 		s.expireAll(now) // room that only expired entries take is no reason to refuse
+		s.reclaim(fullShare)
 	}
 	for !e.tryReserve(n) {
 		if err := e.checkNeed(int(least >> e.arena.blockShift)); err != nil {

@@ -148,8 +148,9 @@ func (s *shard) alive(slot uint16, h uint64, key []byte, now int64) (loc, record
 	return l, r, now
 }
 
-// date returns the time for a write with a deadline. What it calls may move
-// records, so it comes before they are looked for.
+// date returns the time for a write with a deadline. What it calls may remove
+// records, so it comes before they are looked for; it moves none, since key and
+// value of the write may be lent.
 func (s *shard) date(now int64) int64 {
 	now = s.e.timed(now)
 	if now-s.era > eraMost {

@@ -142,7 +142,8 @@ func (s *shard) nextExpiring(now int64) (best uint32) {
 	return best
 }
 
-// expireAll removes every expired entry of the shard.
+// expireAll removes every expired entry of the shard. No other record moves:
+// values that the hold has lent stay where they are.
 func (s *shard) expireAll(now int64) {
 	for id := range s.segs {
 		if g := &s.segs[id]; g.vols > 0 && g.soonest < now {
@@ -154,7 +155,6 @@ func (s *shard) expireAll(now int64) {
 			})
 		}
 	}
-	s.reclaim(fullShare)
 }
 
 // newEra moves the beginning of short deadlines up to now, behind which no live
