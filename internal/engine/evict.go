@@ -34,6 +34,12 @@ func (s *shard) evictSegment(p *policy, now int64) bool {
 		if id == 0 {
 			return false
 		}
+		if s.onlyKeeps(id) {
+			if s.compact(id) {
+				return true // of a long segment that one record is left of
+			}
+			id = s.beside(id)
+		}
 		s.clean(id, p, now, round)
 		if p.probes {
 			s.growGhosts()
@@ -62,6 +68,18 @@ func (s *shard) expiredSegment(now int64) uint32 {
 // write replaces: emptying it gives nothing back.
 func (s *shard) onlyKeeps(id uint32) bool {
 	return s.keep != 0 && s.segs[id].count == 1 && s.segOf(s.keep) == id
+}
+
+// beside returns the oldest segment but id, or id if it is alone.
+func (s *shard) beside(id uint32) uint32 {
+	for q := range s.queues {
+		for n := s.queues[q].oldest; n != 0; n = s.segs[n].newer {
+			if n != id {
+				return n
+			}
+		}
+	}
+	return id
 }
 
 // arenaOf returns the bytes that a shard has taken.

@@ -42,3 +42,49 @@ func TestTheReplacedRecordLeavesLast(t *testing.T) {
 		})
 	}
 }
+
+// The same where the replaced record is all that the main queue has, and the
+// small queue has less than its share, so that the policy names no other victim;
+// and a long segment that only this record is left of gives back its end first.
+func TestEvictionPassesOverTheReplacedRecord(t *testing.T) {
+	for _, size := range []int{20, 6000, 20_000} { // in a short segment, a long one, a chain
+		e, _ := newTest(t, Options{MaxBytes: 64 << 10, Shards: 1, Seed: 1, Policy: "lru"})
+		key := []byte("replaced")
+		mustSet(t, e, 1, key, make([]byte, size), 0) // in the main queue, as all keys of lru
+		mustSet(t, e, 1, []byte("beside"), make([]byte, 12_000-min(size, 12_000)), 0)
+		if ok, _ := e.Delete(1, []byte("beside")); !ok {
+			t.Fatal("no key")
+		}
+		if err := e.SetPolicy("s3fifo"); err != nil {
+			t.Fatal(err)
+		}
+		s := &e.shards[0]
+		s.mu.Lock()
+		if s.queues[small].bytes != 0 {
+			t.Error("the small queue is not empty")
+		}
+		h := e.hash.sum([]byte("other"))
+		w := write{slot: 1, h: h, key: []byte("other"), queue: small, now: e.now(), kind: EventWrite}
+		s.shape(&w, false)
+		w.queue = small
+		if err := s.prepare(&w); err != nil {
+			t.Fatal(err)
+		}
+		s.append(&w, 0)
+		s.freeScratch()
+		s.keep, _ = s.find(1, e.hash.sum(key), key)
+		for range 3 {
+			s.evictSegment(e.policy.Load(), e.now())
+			if s.keys.Load() == 1 {
+				break
+			}
+		}
+		kept, keys := s.keep != 0, s.keys.Load()
+		s.keep = 0
+		s.unlock()
+		if !kept || keys != 1 {
+			t.Errorf("%d bytes: the replaced record stays: %v, with %d keys", size, kept, keys)
+		}
+		verifyAll(t, e)
+	}
+}
