@@ -44,12 +44,13 @@ func TestChargeIsWhatTheArenaTakes(t *testing.T) {
 		items, value int
 		ttl          bool
 		slots        int
+		most         float64 // taken by what is charged
 	}{
-		{"small values", 200_000, 16, false, Slots},
-		{"small values with a deadline", 200_000, 16, true, Slots},
-		{"values of 270 bytes", 100_000, 270, false, Slots},
-		{"values of 4 KiB", 5_000, 4096, false, Slots},
-		{"one huge slot", 200_000, 16, true, 1},
+		{"small values", 200_000, 16, false, Slots, 1.10},
+		{"small values with a deadline", 200_000, 16, true, Slots, 1.10},
+		{"values of 270 bytes", 100_000, 270, false, Slots, 1.05},
+		{"values of 4 KiB", 5_000, 4096, false, Slots, 1.15}, // of the last block of a segment a part is left
+		{"one huge slot", 200_000, 16, true, 1, 1.09},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e, c := newTest(t, Options{MaxBytes: 64 << 20, Shards: 4})
@@ -65,7 +66,7 @@ func TestChargeIsWhatTheArenaTakes(t *testing.T) {
 			grown, st := heap()-before, e.Stats()
 			each := func(n int64) float64 { return float64(n) / float64(tc.items) }
 			t.Logf("%.1f bytes each beside key and value, charged %.1f, heap %.2f", each(st.ArenaBytes)-float64(12+tc.value), each(st.Bytes)-float64(12+tc.value), each(grown))
-			if ratio := float64(st.ArenaBytes) / float64(st.Bytes); ratio > 1.15 || ratio < 0.85 {
+			if ratio := float64(st.ArenaBytes) / float64(st.Bytes); ratio > tc.most || ratio < 0.97 {
 				t.Errorf("%d items take %d bytes and are charged %d", tc.items, st.ArenaBytes, st.Bytes)
 			}
 			if grown > 1<<20 {
@@ -381,7 +382,7 @@ func TestScanSkipsNoKeyWhileTheIndexGrowsAndShrinks(t *testing.T) {
 // A slot of one hash tag that holds everything: each call costs about its
 // count, and a full scan returns every key once.
 func TestScanOfAHugeSlotIsLinear(t *testing.T) {
-	e, _ := newTest(t, Options{})
+	e, _ := newTest(t, Options{Seed: 1})
 	const keys, count = 50_000, 10
 	for i := range keys {
 		mustSet(t, e, 9999, keyFor(i), nil, 0)
@@ -393,7 +394,7 @@ func TestScanOfAHugeSlotIsLinear(t *testing.T) {
 		cursor = e.Scan(cursor, count, func(key []byte, _ Item) { n++; seen[string(key)] = true })
 		most, calls = max(most, n), calls+1
 	}
-	if len(seen) != keys || most > 4*count || calls > keys/count+1 {
+	if len(seen) != keys || most >= count+2*ways || calls > keys/count+1 {
 		t.Fatalf("%d keys of %d in %d calls, %d at most in one", len(seen), keys, calls, most)
 	}
 }

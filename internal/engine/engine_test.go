@@ -148,7 +148,7 @@ func TestEvictionPrefersShardsWithOlderEntries(t *testing.T) {
 			cold += e.shards[shard].keys.Load()
 		}
 	}
-	if own := e.shards[5].keys.Load(); cold > 1500 || own < 7000 {
+	if own := e.shards[5].keys.Load(); cold > 800 || own < 7900 {
 		t.Fatalf("%d cold entries stay, the busy shard holds %d", cold, own)
 	}
 }

@@ -69,6 +69,7 @@ func opAdd(m *model, t *tape) error {
 // itself if it is expired, and more when the shard's era ends.
 func (m *model) meet(slot uint16, key string) error {
 	tx := m.e.LockAny(slot)
+	tx.s.date(tx.Now())
 	tx.Has([]byte(key))
 	tx.Unlock()
 	return m.settle()
