@@ -59,7 +59,7 @@ type Options struct {
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
 	Seed         uint64       // of the hash and of sampling; 0 = random
-	NoBackground bool         // no sweep goroutine: the caller calls Sweep
+	NoBackground bool         // no goroutines: the caller calls Sweep, and only writers evict
 }
 
 // Engine is a memory-bounded cache of bytes, split into 16384 slots.
@@ -93,10 +93,14 @@ type Engine struct {
 	closed  atomic.Bool
 	stop    chan struct{} // closed by Close
 	swept   chan struct{} // closed when the sweep goroutine has ended
+	cleaned chan struct{} // closed when the cleaner has ended
+	jobs    chan *shard   // that took memory, for the cleaner; nil without background
+	wake    chan struct{} // holds one: the cleaner should look at the jobs
+	pressed atomic.Bool   // a writer met the limit
 }
 
 // New returns an empty engine whose slots are all not served. It starts the
-// sweep goroutine unless NoBackground is set. Invalid options are reported
+// sweep and the cleaner unless NoBackground is set. Invalid options are reported
 // all at once, as errs.ErrConfig.
 func New(o Options) (*Engine, error) {
 	setDefaults(&o)
@@ -112,7 +116,7 @@ func New(o Options) (*Engine, error) {
 		now: o.Now, hash: newHasher(o.Seed),
 		shards: make([]shard, o.Shards), mask: uint16(o.Shards - 1), bits: uint8(bits.TrailingZeros(uint(o.Shards))),
 		maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
-		stop: make(chan struct{}), swept: make(chan struct{}),
+		stop: make(chan struct{}), swept: make(chan struct{}), cleaned: make(chan struct{}),
 	}
 	e.scratch.New = func() any { return new(batch) }
 	limit := limitOf(o.MaxBytes)
@@ -129,10 +133,13 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.NoBackground {
 		close(e.swept)
+		close(e.cleaned)
 	} else {
 		e.paced = true
 		e.pace()
+		e.jobs, e.wake = make(chan *shard, aheadJobs), make(chan struct{}, 1)
 		go e.sweeper() // ends at Close
+		go e.cleaner() // ends at Close
 	}
 	return e, nil
 }
@@ -182,15 +189,17 @@ func validate(o *Options) error {
 	return errors.Join(faults...)
 }
 
-// Close ends the sweep, switches every serving bit off and frees all entries.
+// Close ends sweep and cleaner, switches every serving bit off and frees all entries.
 // Later calls of Lock, Get, Set and Delete report errs.ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		<-e.swept
+		<-e.cleaned
 		return nil
 	}
 	close(e.stop)
 	<-e.swept
+	<-e.cleaned
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()

@@ -129,8 +129,10 @@ func (e *Engine) checkPolicy() (*policy, error) {
 func (s *shard) reserve(n, least int64) error {
 	e := s.e
 	if e.tryReserve(n) {
+		s.askAhead()
 		return nil
 	}
+	e.press()
 	now := e.now()
 	if !e.policy.Load().evicts {
 		s.expireAll(now) // room that only expired entries take is no reason to refuse
@@ -148,6 +150,7 @@ func (s *shard) reserve(n, least int64) error {
 			return s.await(n, least)
 		}
 	}
+	s.askAhead()
 	return nil
 }
 

@@ -89,22 +89,22 @@ func (s *shard) target(q, b, size int) int {
 	if b == bucketLarge {
 		own = total // that counts with chains
 	}
-	n := max(min(total/segmentsAimed, own), min(aimed*size, total/8)) >> a.blockShift
+	n := max(min(total/segmentsAimed, own), min(aimed*size, total/8, 2*own)) >> a.blockShift
 	if n <= 1 {
 		return 1
 	}
 	n = min(chunkBlocks, n)
 	if size<<6 > a.blockBytes {
-		return a.evenRun(n, size)
+		return a.evenRun(n, max(n, min(n+n/2+1, total/16>>a.blockShift)), size)
 	}
 	return 1 << (bits.Len(uint(n)) - 1)
 }
 
-// evenRun returns the number of blocks, between half of n and one and a half,
-// whose end wastes the least when all records have one size.
-func (a *arena) evenRun(n, size int) int {
+// evenRun returns the number of blocks, from half of n up to most, whose end
+// wastes the least when all records have one size.
+func (a *arena) evenRun(n, most, size int) int {
 	best, least := n, 2.0
-	for i := n/2 + 1; i <= min(n+n/2+1, chunkBlocks); i++ {
+	for i := n/2 + 1; i <= min(most, chunkBlocks); i++ {
 		bytes := i << a.blockShift
 		if waste := float64(bytes%size) / float64(bytes); waste < least {
 			best, least = i, waste

@@ -73,7 +73,7 @@ func TestEndsOfSegmentsWasteLittle(t *testing.T) {
 		s := &e.shards[0]
 		_, open := s.unfilled()
 		ends := s.queues[small].bytes + s.queues[main].bytes - s.live - s.dead - open
-		if most := s.live * int64(300+size*2/3) / 1e5; ends > most {
+		if most := s.live * int64(300+size) / 1e5; ends > most {
 			t.Errorf("records of %d bytes: %d bytes at the ends of segments for %d live ones, want at most %d", size, ends, s.live, most)
 		}
 	}

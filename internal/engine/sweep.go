@@ -45,6 +45,7 @@ func (e *Engine) sweeper() {
 				runtime.Gosched()
 			}
 		}
+		e.relax()
 		e.arena.trim(e.used.Load())
 		e.arena.widen()
 		t.Reset(sweepEvery)
@@ -58,7 +59,8 @@ func (e *Engine) pace() {
 	e.beat.Store(tickOf(now))
 }
 
-// Sweep removes expired entries, shard by shard. It looks only at segments in
+// Sweep removes expired entries, shard by shard, and gives back memory of dead
+// ones. It looks only at segments in
 // which a deadline has passed. As long as more than a quarter of a shard's
 // sample is expired it goes on at once, up to a fixed number of steps; the shard
 // is unlocked between steps. more says that it stopped at that number, so the
@@ -82,6 +84,10 @@ func (e *Engine) Sweep() (removed int, more bool) {
 			}
 			lastSeen, lastGone = seen, gone
 		}
+		s.mu.Lock()
+		for i := 0; i < compactMost && s.tidy(); i++ {
+		}
+		s.unlock()
 	}
 	return removed, more
 }
