@@ -85,9 +85,16 @@ type Options struct {
 	Tokens    int
 	Bound     float64
 
-	// MaxMemory bounds keys, values and their overhead, in bytes; default 256
-	// MiB. When it is full the policy evicts.
+	// MaxMemory bounds keys, values, their overhead and the buffers of sessions,
+	// in bytes; default 256 MiB. When it is full the policy evicts. Up to 16 MiB
+	// of buffers are granted beside it; what they take above that is taken from
+	// the entries within 100 ms, up to half of MaxMemory.
 	MaxMemory int64
+	// WholeProcess says that the process is this node and nothing else: then all
+	// that the Go runtime holds above 28 MiB counts like buffers, and the process
+	// stays within MaxMemory and 48 MiB. The collector is not told of any limit:
+	// set GOMEMLIMIT or call debug.SetMemoryLimit.
+	WholeProcess bool
 	// MaxValue bounds one value, in bytes; default 256 KiB.
 	MaxValue int
 	// Policy is the eviction policy: "s3fifo" (default), "lru",
@@ -103,8 +110,7 @@ type Options struct {
 	// 64 MiB. A session above it is closed.
 	OutputLimit int
 	// BufferLimit bounds what all sessions hold together, in bytes, beyond 16
-	// KiB for each: unfinished commands and unsent replies. It comes on top of
-	// MaxMemory. Default: a quarter of MaxMemory, but at least 64 MiB and twice
+	// KiB for each: unfinished commands and unsent replies. Default: a quarter of MaxMemory, but at least 64 MiB and twice
 	// MaxValue. The session that needs more pays: commands and replies are
 	// dropped and answered with RCBUSY, and a session that does not read its
 	// replies is closed. Peers count, but are never refused.
@@ -135,7 +141,7 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxValue, DefaultMaxValue)
 	set(&o.MaxClients, DefaultMaxClients)
 	set(&o.OutputLimit, DefaultOutputLimit)
-	set(&o.BufferLimit, max(minBufferLimit, o.MaxMemory/4, 2*int64(o.MaxValue)))
+	o.BufferLimit = o.Buffers()
 	set(&o.JoinTimeout, DefaultJoinTimeout)
 	set(&o.Weight, 1)
 	o.Weight = max(o.Weight, 0)
@@ -145,6 +151,14 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// Buffers is the effective BufferLimit.
+func (o Options) Buffers() int64 {
+	set(&o.MaxMemory, DefaultMaxMemory)
+	set(&o.MaxValue, DefaultMaxValue)
+	set(&o.BufferLimit, max(minBufferLimit, o.MaxMemory/4, 2*int64(o.MaxValue)))
+	return o.BufferLimit
 }
 
 func (o Options) params() topology.Params {

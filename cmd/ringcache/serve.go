@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -49,6 +51,8 @@ for %s at most. A second signal stops at once.
 // serve runs one node until ctx ends or the node stops by itself.
 func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 	o := c.Options
+	o.WholeProcess = true
+	limitRuntime(o, os.Getenv("GOMEMLIMIT"), debug.SetMemoryLimit)
 	node, err := open(ctx, o)
 	if err != nil || node == nil {
 		return err
@@ -65,6 +69,19 @@ func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 	case <-node.Done():
 		fmt.Fprintln(out, "ringcache: stopped by SHUTDOWN, or because a later node took over its ID; the log says which")
 		return node.Close()
+	}
+}
+
+// runtimeBase is what the collector may let the Go runtime hold beside session
+// buffers: more than a node needs, less than what is granted beside max-memory.
+const runtimeBase = 28 << 20
+
+// limitRuntime sets the limit of the Go runtime to what it may hold: the arena
+// of the entries is not part of it, and has the rest. A limit in the environment
+// is the user's choice and stays.
+func limitRuntime(o ringcache.Options, environ string, set func(int64) int64) {
+	if environ == "" {
+		set(runtimeBase + o.Buffers())
 	}
 }
 

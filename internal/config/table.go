@@ -52,7 +52,7 @@ var keys = []Key{
 		100*time.Millisecond, 10*time.Minute, func(c *Config) *time.Duration { return &c.Options.JoinTimeout }),
 
 	maxMemory(Key{Name: "max-memory", Group: "Memory", Default: "60%", Example: "512mb",
-		Usage: "memory for entries, as a size or as a share of the machine or its cgroup"}),
+		Usage: "memory for entries, their index and the buffers of connections, as a size or as a share of the machine or its cgroup; the process stays within 48mb of it"}),
 	size(Key{Name: "max-value", Group: "Memory", Default: "256kb", Example: "1mb",
 		Usage: "greatest value that is stored; larger ones are refused with an error"},
 		1<<10, maxValue, func(c *Config) *int { return &c.Options.MaxValue }),
@@ -81,6 +81,9 @@ var keys = []Key{
 	size(Key{Name: "output-limit", Group: "Clients", Default: "64mb", Example: "16mb",
 		Usage: "replies that may wait for one slow reader before it is disconnected"},
 		64<<10, 1<<40, func(c *Config) *int { return &c.Options.OutputLimit }),
+	orAuto(size(Key{Name: "buffer-limit", Group: "Clients", Default: auto, Example: "128mb",
+		Usage: "what all connections may hold together in unfinished commands and unsent replies; auto is a quarter of max-memory, but at least 64mb and twice max-value"},
+		1<<20, 1<<40, func(c *Config) *int64 { return &c.Options.BufferLimit })),
 
 	duration(Key{Name: "probe-interval", Group: "Failure detection", Default: "1s", Example: "500ms",
 		Usage: "time between two probes of a peer"},
@@ -206,6 +209,21 @@ func size[T int | int64](k Key, lo, hi int64, at func(*Config) *T) Key {
 		}
 		*at(c) = T(n)
 		return FormatSize(n), nil
+	}
+	return k
+}
+
+// auto leaves a value to the defaults of Options.
+const auto = "auto"
+
+func orAuto(k Key) Key {
+	set := k.set
+	k.Kind, k.Limit = k.Kind+" or auto", k.Limit+", or auto"
+	k.set = func(c *Config, s string) (string, error) {
+		if strings.TrimSpace(s) == auto {
+			return auto, nil
+		}
+		return set(c, s)
 	}
 	return k
 }

@@ -187,6 +187,14 @@ func (a *arena) bound(limit int64) {
 	a.mu.Unlock()
 }
 
+// touched returns the bytes of the chunks whose memory was taken and not given
+// back, the upper bound of what is resident.
+func (a *arena) touched() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int64(a.open) << a.chunkShift
+}
+
 func maskOf(at, n int) uint64 { return ^uint64(0) >> (64 - n) << at }
 
 func (a *arena) take(c, at, n int) {

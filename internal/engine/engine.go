@@ -82,6 +82,7 @@ type Engine struct {
 	beat    atomic.Uint32 // the same, as tickOf gives it
 	ceiling atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
 	limit   atomic.Int64  // configured limit, unlimited if none
+	outside atomic.Int64  // bytes of the process beside the engine that count against the limit
 	debt    atomic.Int64  // bytes that waiting writers need from shards held by others
 	windows atomic.Int64  // bytes of the filters of pull windows
 	policy  atomic.Pointer[policy]

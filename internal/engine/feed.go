@@ -12,6 +12,8 @@ const (
 	// feedKeyBytes is how many bytes of keys a Feed keeps per event of its
 	// size, on average; longer keys make the ring shorter.
 	feedKeyBytes = 256
+	// eventBytes is what an Event takes in the ring.
+	eventBytes = 48
 )
 
 // EventKind says what happened to a key.
@@ -97,6 +99,10 @@ func (e *Engine) Subscribe(shard int, slots []uint16, size int) (*Feed, error) {
 	s.feeds = append(append([]*Feed(nil), s.feeds...), f)
 	return f, nil
 }
+
+// holds returns the bytes of the ring and of the keys in it; the shard lock is
+// held.
+func (f *Feed) holds() int64 { return int64(len(f.ring))*eventBytes + int64(f.bytes) }
 
 // Close ends the feed. Events that were not read are dropped.
 func (f *Feed) Close() {

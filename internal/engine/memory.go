@@ -50,7 +50,7 @@ func (e *Engine) SetMaxBytes(n int64) error {
 
 // settle brings ceiling and use to the limit. limitMu is held.
 func (e *Engine) settle(p *policy) {
-	limit := min(e.limit.Load(), e.arena.reach())
+	limit := e.allowed()
 	e.arena.bound(max(limit, e.ceiling.Load())) // before anybody may use more
 	at := min(e.ceiling.Load(), max(limit, e.used.Load()))
 	if !p.evicts {

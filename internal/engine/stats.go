@@ -37,12 +37,17 @@ type Stats struct {
 	ArenaBytes int64 // what counts against MaxBytes: blocks taken, writes under way included
 	IndexBytes int64 // of these, pages of the index
 	GhostBytes int64 // of these, memory of evicted keys
+	ChainBytes int64 // of these, blocks of large values
 	LiveBytes  int64 // bytes of live records in segments
 	DeadBytes  int64 // bytes of segments that no live record takes and no new one can yet
+	FreeBytes  int64 // bytes of segments behind their records: open ones, and ends
+	SlackBytes int64 // memory of blocks that are free, beside ArenaBytes: kept, or between others
 
-	WindowBytes int64 // filters of pull windows, beside MaxBytes
-	Policy      string
-	Shards      int
+	OutsideBytes int64 // of MaxBytes, what SetOutside took away
+	WindowBytes  int64 // filters of pull windows, beside MaxBytes
+	FeedBytes    int64 // events that change feeds can hold, beside MaxBytes
+	Policy       string
+	Shards       int
 }
 
 // SlotStats counts what a slot holds.
@@ -74,6 +79,15 @@ func (e *Engine) Stats() Stats {
 		r.GhostBytes += int64(len(s.ghosts.blocks)) << e.arena.blockShift
 		r.LiveBytes += s.live
 		r.DeadBytes += s.dead
+		var held int64
+		for j := range s.segs {
+			held += s.segs[j].held
+		}
+		r.ChainBytes += held
+		r.FreeBytes += s.queues[small].bytes + s.queues[main].bytes - held - s.live - s.dead
+		for _, f := range s.feeds {
+			r.FeedBytes += f.holds()
+		}
 		for j := range s.slots {
 			st := &s.slots[j]
 			r.Bytes += st.bytes.Load()
@@ -83,7 +97,8 @@ func (e *Engine) Stats() Stats {
 		}
 		s.unlock()
 	}
-	r.ArenaBytes = e.used.Load()
+	r.ArenaBytes, r.OutsideBytes = e.used.Load(), e.outside.Load()
+	r.SlackBytes = max(0, e.arena.touched()-r.ArenaBytes)
 	if limit := e.limit.Load(); limit != unlimited {
 		r.MaxBytes = limit
 	}

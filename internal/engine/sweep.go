@@ -48,6 +48,7 @@ func (e *Engine) sweeper() {
 		e.relax()
 		e.arena.trim(e.used.Load())
 		e.arena.widen()
+		e.arena.dry()
 		t.Reset(sweepEvery)
 	}
 }

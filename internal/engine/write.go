@@ -306,7 +306,7 @@ func (s *shard) build(w *write, ask, want, least int) (left int, fits bool) {
 
 // checkNeed refuses what could never be stored.
 func (e *Engine) checkNeed(blocks int) error {
-	if need, limit := int64(blocks)<<e.arena.blockShift, e.limit.Load(); need > limit {
+	if need, limit := int64(blocks)<<e.arena.blockShift, e.allowed(); need > limit {
 		return fmt.Errorf("entry needs %d bytes, memory limit is %d: %w", need, limit, errs.ErrNoMemory)
 	}
 	return nil

@@ -73,7 +73,10 @@ func expire(c *Call) {
 	if when <= c.Tx.Now() {
 		done = c.Tx.Delete(key)
 	} else {
-		done = c.Tx.SetDeadline(key, when)
+		if done = c.Tx.SetDeadline(key, when); !done && c.Tx.Has(key) {
+			c.W.Error(errNoMemory) // the key's first deadline takes room; see Txn.SetDeadline
+			return
+		}
 	}
 	c.writeBool(done)
 }

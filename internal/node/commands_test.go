@@ -120,7 +120,7 @@ func TestInfo(t *testing.T) {
 	all := run(t, n, 2, "INFO", "everything").Text()
 	for _, want := range []string{
 		"# Server\r\n", "redis_version:7.4.0\r\n", "redis_mode:cluster\r\n", "arch_bits:64\r\n", "tcp_port:7001\r\n", "uptime_in_seconds:",
-		"connected_clients:", "maxclients:10000\r\n", "used_memory:", "used_memory_human:", "used_memory_rss:", "used_memory_peak:", "maxmemory:67108864\r\n",
+		"connected_clients:", "maxclients:10000\r\n", "used_memory:", "used_memory_human:", "used_memory_rss:", "used_memory_peak:", "used_memory_dataset:", "allocator_frag_ratio:", "ringcache_arena_bytes:", "ringcache_live_bytes:", "ringcache_index_bytes:", "maxmemory:67108864\r\n",
 		"maxmemory_human:64.00M\r\n", "maxmemory_policy:s3fifo\r\n", "mem_fragmentation_ratio:", "loading:0\r\n", "rdb_last_bgsave_status:ok\r\n", "aof_enabled:0\r\n",
 		"total_connections_received:", "total_commands_processed:", "instantaneous_ops_per_sec:", "keyspace_hits:1\r\n", "keyspace_misses:1\r\n",
 		"expired_keys:0\r\n", "evicted_keys:0\r\n", "role:master\r\n", "connected_slaves:0\r\n", "master_repl_offset:0\r\n", "used_cpu_sys:",

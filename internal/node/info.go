@@ -111,42 +111,6 @@ func infoClients(n *Node, t *infoText) {
 	t.add("clients_in_timeout_table", 0)
 }
 
-func infoMemory(n *Node, t *infoText) {
-	st := n.eng.Stats()
-	rss, system := residentBytes(), systemBytes()
-	n.settings.notePeak(st.Bytes)
-	peak := n.settings.peak.Load()
-	both := func(name string, v int64) {
-		t.add(name, v)
-		t.add(name+"_human", human(v))
-	}
-	both("used_memory", st.Bytes)
-	both("used_memory_rss", rss)
-	both("used_memory_peak", peak)
-	t.add("used_memory_overhead", 0)
-	t.add("used_memory_startup", 0)
-	t.add("used_memory_dataset", st.Bytes)
-	t.add("used_memory_dataset_perc", "100.00%")
-	both("total_system_memory", system)
-	both("used_memory_lua", 0)
-	t.add("used_memory_scripts", 0)
-	both("maxmemory", st.MaxBytes)
-	t.add("maxmemory_policy", policyName(n.eng.Policy()))
-	ratio := 1.0
-	if st.Bytes > 0 {
-		ratio = float64(rss) / float64(st.Bytes)
-	}
-	t.add("mem_fragmentation_ratio", fmt.Sprintf("%.2f", ratio))
-	t.add("mem_fragmentation_bytes", max(rss-st.Bytes, 0))
-	t.add("mem_not_counted_for_evict", 0)
-	t.add("mem_clients_normal", 0)
-	t.add("mem_cluster_links", 0)
-	t.add("mem_allocator", "go")
-	t.add("active_defrag_running", 0)
-	t.add("lazyfree_pending_objects", 0)
-	t.add("lazyfreed_objects", 0)
-}
-
 // human writes bytes as Redis does: "1.50M".
 func human(n int64) string {
 	f := float64(n)

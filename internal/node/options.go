@@ -97,6 +97,9 @@ type Options struct {
 	StartMembership func(membership.Options) (Members, error)
 
 	Engine engine.Options // Now is filled in
+	// WholeProcess: the process is this node and nothing else, so what the Go
+	// runtime holds counts against Engine.MaxBytes, and not only session buffers.
+	WholeProcess bool
 
 	Version    string // redis_version
 	Password   string // for CONFIG GET
