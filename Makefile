@@ -6,11 +6,12 @@ SHELL := /bin/bash
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 STEPS ?= 10000000
+SOAK ?= 60s
 # Modules of their own, so that their dependencies never reach a user.
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +59,9 @@ bench-memory: ## bytes per item beside redis-server and memcached
 
 bench-engine: ## operations per second and GC pauses beside other Go caches
 	@cd bench && go run ./engine $(ARGS)
+
+soak-memory: ## resident memory of real processes under bad loads, SOAK (60s) each
+	RINGCACHE_SOAK=$(SOAK) go test -count=1 -timeout 30m -run='^TestMemoryBound$$' -v ./cmd/ringcache
 
 docs: ## regenerate docs/configuration.md and docs/commands.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

@@ -119,7 +119,7 @@ func TestOutOfMemory(t *testing.T) {
 	for _, line := range []string{
 		"SET new " + value, "SET new " + value + " GET", "SET old " + value + " GET", "SET old " + value + " GET EX 10", "GETSET old " + value,
 		"SETNX new " + value, "SETEX new 10 " + value, "MSET new " + value, "MSETNX new " + value,
-		"APPEND old " + value, "SETRANGE old 60000 x", "COPY k0 new",
+		"APPEND old " + value, "SETRANGE old 61439 x", "COPY k0 new",
 	} {
 		expect(t, l, line, "-"+errNoMemory)
 	}
