@@ -98,6 +98,15 @@ func (a *arena) init(limit int64, shards int) error {
 	words := (chunks + 63) / 64
 	a.free = make([]uint64, chunks)
 	a.some, a.empty, a.taken = make([]uint64, words), make([]uint64, words), make([]uint64, words)
+	a.vacate()
+	return nil
+}
+
+// vacate makes all blocks free.
+func (a *arena) vacate() {
+	clear(a.some)
+	clear(a.taken)
+	a.slack = 0
 	for i := range a.free {
 		a.free[i] = ^uint64(0)
 		a.empty[i/64] |= 1 << (i % 64)
@@ -106,7 +115,18 @@ func (a *arena) init(limit int64, shards int) error {
 	a.mem.ready(0, 1<<a.chunkShift)
 	a.open = 1
 	a.file(0)
-	return nil
+}
+
+// reset gives all memory back and makes all blocks free.
+func (a *arena) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c, free := range a.free {
+		if free != ^uint64(0) {
+			a.mem.release(c, 1, a.chunkShift)
+		}
+	}
+	a.vacate()
 }
 
 // reach is the most bytes that the arena can hold.
@@ -180,10 +200,7 @@ func firstOf(set []uint64) int {
 // bound sets how many chunks may be open for a limit.
 func (a *arena) bound(limit int64) {
 	a.mu.Lock()
-	a.most = len(a.free)
-	if limit < a.reach() {
-		a.most = int((limit+1<<a.chunkShift-1)>>a.chunkShift) + 1
-	}
+	a.most = a.chunksFor(limit)
 	a.mu.Unlock()
 }
 
@@ -193,6 +210,46 @@ func (a *arena) touched() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return int64(a.open) << a.chunkShift
+}
+
+func (a *arena) chunksFor(limit int64) int {
+	if limit >= a.reach() {
+		return len(a.free)
+	}
+	return int((limit+1<<a.chunkShift-1)>>a.chunkShift) + 1
+}
+
+// provide makes sure that there is memory for every chunk that may be open, and
+// for the first n, where it has to be asked for before it is touched (see
+// backing.reserve). As long as chunks are opened from the lowest on, none
+// beyond that number ever is.
+func (a *arena) provide(n int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mem.reserve(max(n, a.most), a.chunkShift)
+}
+
+// shrink gives back what provide asked for beyond n chunks.
+func (a *arena) shrink(most int) {
+	a.huge.Lock()
+	defer a.huge.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	end := a.mem.shrink(most)
+	for c := most; c < end; {
+		n := 0
+		for ; c+n < end && a.empty[(c+n)/64]&(1<<((c+n)%64)) != 0; n++ {
+			if w, bit := (c+n)/64, uint64(1)<<((c+n)%64); a.taken[w]&bit != 0 {
+				a.taken[w] &^= bit
+				a.slack--
+				a.open--
+			}
+		}
+		if n > 0 {
+			a.mem.release(c, n, a.chunkShift)
+		}
+		c += n + 1
+	}
 }
 
 func maskOf(at, n int) uint64 { return ^uint64(0) >> (64 - n) << at }
@@ -252,7 +309,7 @@ func (a *arena) trim(used int64) {
 	for w := len(a.taken) - 1; w >= 0 && a.slack > keep; w-- {
 		for word := a.taken[w]; word != 0 && a.slack > keep; word &= word - 1 {
 			c := w*64 + bits.TrailingZeros64(word)
-			a.mem.release(c, 1<<a.chunkShift)
+			a.mem.release(c, 1, a.chunkShift)
 			a.huge.narrow(c)
 			a.taken[w] &^= 1 << (c % 64)
 			a.slack--

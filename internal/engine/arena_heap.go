@@ -2,7 +2,10 @@
 
 package engine
 
-import "unsafe"
+import (
+	"os"
+	"unsafe"
+)
 
 // backing is the memory of an arena on the Go heap, chunk by chunk: for the
 // race detector, which does not see mapped memory, and where there is no mmap.
@@ -32,7 +35,14 @@ func (b *backing) owner(block uint32) *uint32 {
 	return &b.owners[block/chunkBlocks][block%chunkBlocks]
 }
 
-func (b *backing) release(chunk, _ int) { b.chunks[chunk] = nil }
+func (b *backing) release(chunk, n int, _ uint8) { clear(b.chunks[chunk : chunk+n]) }
+
+// share, reserve and shrink concern memory that is a file, which this is not.
+func (b *backing) share(*arenaFile)         {}
+func (b *backing) reserve(int, uint8) error { return nil }
+func (b *backing) shrink(most int) int      { return most }
+
+func livesInMemory(*os.File) bool { return false }
 
 // discard does nothing: a chunk on the heap is one piece.
 func (b *backing) discard(uint64, int) {}

@@ -60,6 +60,7 @@ type Options struct {
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
 	Seed         uint64       // of the hash and of sampling; 0 = random
 	NoBackground bool         // no goroutines: the caller calls Sweep, and only writers evict
+	File         string       // keeps the entries over a clean Close for the next New (Attachment says what it found); "" = nowhere; needs MaxBytes
 }
 
 // Engine is a memory-bounded cache of bytes, split into 16384 slots.
@@ -90,6 +91,10 @@ type Engine struct {
 
 	limitMu sync.Mutex // serialises changes of limit and policy; never taken under a shard lock
 
+	seed  uint64 // of the hash
+	file  *arenaFile
+	found Attachment
+
 	scratch sync.Pool // *batch
 	closed  atomic.Bool
 	stop    chan struct{} // closed by Close
@@ -100,8 +105,9 @@ type Engine struct {
 	pressed atomic.Bool   // a writer met the limit
 }
 
-// New returns an empty engine whose slots are all not served. It starts the
-// sweep and the cleaner unless NoBackground is set. Invalid options are reported
+// New returns an engine whose slots are all not served, empty but for what it
+// finds in Options.File. It starts the sweep and the cleaner unless NoBackground
+// is set. Invalid options are reported
 // all at once, as errs.ErrConfig.
 func New(o Options) (*Engine, error) {
 	setDefaults(&o)
@@ -118,11 +124,15 @@ func New(o Options) (*Engine, error) {
 		shards: make([]shard, o.Shards), mask: uint16(o.Shards - 1), bits: uint8(bits.TrailingZeros(uint(o.Shards))),
 		maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
 		stop: make(chan struct{}), swept: make(chan struct{}), cleaned: make(chan struct{}),
+		seed: o.Seed,
 	}
 	e.scratch.New = func() any { return new(batch) }
+	if err := e.openFile(o.File); err != nil {
+		return nil, err
+	}
 	limit := limitOf(o.MaxBytes)
 	if err := e.arena.init(limit, o.Shards); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+		return nil, errors.Join(fmt.Errorf("engine: %w", err), e.closeFile())
 	}
 	e.limit.Store(limit)
 	e.ceiling.Store(min(limit, e.arena.reach()))
@@ -131,6 +141,9 @@ func New(o Options) (*Engine, error) {
 	e.picks.Store(o.Seed)
 	for i := range e.shards {
 		e.shards[i].init(e, i, o.Seed)
+	}
+	if err := e.attach(); err != nil {
+		return nil, errors.Join(err, e.arena.close(), e.closeFile())
 	}
 	if o.NoBackground {
 		close(e.swept)
@@ -186,34 +199,9 @@ func validate(o *Options) error {
 	fault(o.MaxKey < 0 || o.MaxKey > maxKeyLimit, "MaxKey is %d, must be 1 to %d", o.MaxKey, maxKeyLimit)
 	fault(o.Shards < 0 || o.Shards > Slots || o.Shards&(o.Shards-1) != 0, "Shards is %d, must be a power of two up to %d", o.Shards, Slots)
 	fault(o.FeedSize < 0 || o.FeedSize > MaxFeedSize, "FeedSize is %d, must be 1 to %d", o.FeedSize, MaxFeedSize)
+	fault(o.File != "" && o.MaxBytes == 0, "File is given, but no MaxBytes to bound it")
 	fault(policyNamed(o.Policy) == nil, "Policy is %q, must be one of %q", o.Policy, Policies())
 	return errors.Join(faults...)
-}
-
-// Close ends sweep and cleaner, switches every serving bit off and frees all entries.
-// Later calls of Lock, Get, Set and Delete report errs.ErrClosed.
-func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
-		<-e.swept
-		<-e.cleaned
-		return nil
-	}
-	close(e.stop)
-	<-e.swept
-	<-e.cleaned
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		for j := range s.cells {
-			s.mark(j, cellServing, false)
-		}
-		s.clear()
-		s.feeds = nil
-		s.unlock()
-	}
-	// Nothing is reachable now: every index is empty and stays so, because
-	// writes are refused under the lock.
-	return e.arena.close()
 }
 
 // Get appends the value of key to dst and returns it with the key's deadline

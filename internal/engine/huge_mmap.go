@@ -9,11 +9,11 @@ import (
 )
 
 // collapse makes n bytes from off on one huge page, and says whether it is worth
-// trying again elsewhere: not before Linux 6.1, nor where the mapping is of a
+// trying again elsewhere: not where the memory is a file, not before Linux 6.1, nor where the mapping is of a
 // kind that has none.
 func (b *backing) collapse(off, n int) bool {
-	if uintptr(b.base)%hugeBytes != 0 {
+	if b.file != nil || uintptr(b.base)%hugeBytes != 0 {
 		return false
 	}
-	return !errors.Is(unix.Madvise(b.region[off:off+n], unix.MADV_COLLAPSE), unix.EINVAL)
+	return !errors.Is(unix.Madvise(b.regions[0][off:off+n], unix.MADV_COLLAPSE), unix.EINVAL)
 }

@@ -28,7 +28,7 @@ func limitOf(n int64) int64 {
 }
 
 // SetMaxBytes changes the memory limit; 0 means none, which is the reach of the
-// arena. A limit above that is an error: the arena is laid out by New for twice
+// arena, and is an error with Options.File. A limit above that is an error: the arena is laid out by New for twice
 // its MaxBytes or 16 GiB. When less is allowed than is used, SetMaxBytes
 // returns after as much was evicted, in steps that hold one shard lock for a
 // segment each; meanwhile writers hold to a ceiling that sinks from step to
@@ -37,14 +37,23 @@ func (e *Engine) SetMaxBytes(n int64) error {
 	if n < 0 {
 		return fmt.Errorf("engine: memory limit is %d, must not be negative: %w", n, errs.ErrConfig)
 	}
+	if n == 0 && e.file != nil {
+		return fmt.Errorf("engine: an arena in a file needs a memory limit: %w", errs.ErrConfig)
+	}
 	if n > e.arena.reach() {
 		return fmt.Errorf("engine: memory limit is %d, the arena reaches %d; start with a larger limit: %w",
 			n, e.arena.reach(), errs.ErrConfig)
 	}
 	e.limitMu.Lock()
 	defer e.limitMu.Unlock()
+	if err := e.arena.provide(e.arena.chunksFor(min(limitOf(n), e.arena.reach()))); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
 	e.limit.Store(limitOf(n))
 	e.settle(e.policy.Load())
+	if e.used.Load() <= e.ceiling.Load() { // else the policy let it stand, and may be changed
+		e.arena.shrink(e.arena.chunksFor(min(limitOf(n), e.arena.reach())))
+	}
 	return nil
 }
 
@@ -211,6 +220,9 @@ func (s *shard) await(n, least int64) error {
 	e.debt.Add(n)
 	defer e.debt.Add(-n)
 	for !e.tryReserve(n) {
+		if e.closed.Load() {
+			return errs.ErrClosed // Close may keep what others have
+		}
 		if err := e.checkNeed(int(least >> e.arena.blockShift)); err != nil {
 			return err
 		}

@@ -136,6 +136,9 @@ var operations = []operation{
 	{"hottest", 1, opHottest},
 	{"limit", 1, func(m *model, t *tape) error {
 		m.limit = []int64{0, 511, 1 << 10, 4 << 10, 8 << 10, 20 << 10, 40 << 10, 60 << 10, 100 << 10}[t.below(9)]
+		if m.limit == 0 && m.file != "" {
+			m.limit = 60 << 10
+		}
 		return m.e.SetMaxBytes(m.limit)
 	}},
 	{"policy", 1, func(m *model, t *tape) error {

@@ -55,12 +55,18 @@ func TestModel(t *testing.T) {
 }
 
 func history(sh shape, seed, number uint64, steps int) error {
+	return historyIn("", sh, seed, number, steps)
+}
+
+// historyIn keeps the engine in a file, if it is given one, and restarts it now
+// and then.
+func historyIn(file string, sh shape, seed, number uint64, steps int) error {
 	r := rand.New(rand.NewPCG(seed, number))
-	m, err := newModel(sh, r.Uint64())
+	m, err := newModelIn(file, sh, r.Uint64())
 	if err != nil {
 		return err
 	}
-	defer m.e.Close()
+	defer func() { m.e.CloseWith(CloseOptions{Discard: true}) }()
 	tp := &tape{b: make([]byte, 32)}
 	for i := range steps {
 		tp.at = 0
@@ -69,6 +75,11 @@ func history(sh shape, seed, number uint64, steps int) error {
 		}
 		if err := m.step(tp); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
+		}
+		if file != "" && i%701 == 700 {
+			if err := m.restart(int64(r.IntN(60) - 20)); err != nil {
+				return fmt.Errorf("restart after step %d: %w", i, err)
+			}
 		}
 		if i%997 == 0 {
 			if err := m.compare(); err != nil {

@@ -19,6 +19,8 @@ import (
 // replayed, equal the state at all times.
 type model struct {
 	e     *Engine
+	file  string // "" = no restarts
+	shape shape
 	clock int64
 	feeds []*Feed // by shard, nil where no slot of the model is
 	buf   []Event
@@ -79,34 +81,87 @@ var shapes = []shape{
 	{Slots, 60 << 10, 100, 4096},
 }
 
-func newModel(sh shape, seed uint64) (*model, error) {
+func newModel(sh shape, seed uint64) (*model, error) { return newModelIn("", sh, seed) }
+
+func newModelIn(file string, sh shape, seed uint64) (*model, error) {
 	m := &model{
+		file:  file,
 		clock: 1_000_000, slots: modelSlots, space: sh.space, policy: DefaultPolicy, limit: 60 << 10,
 		keys: map[uint16]map[string]*known{}, serving: map[uint16]bool{}, windows: map[uint16]*modelWindow{},
 	}
-	e, err := New(Options{
-		Now: func() int64 { return m.clock }, Shards: sh.shards, Seed: seed, NoBackground: true,
-		MaxValue: sh.maxValue, MaxKey: 64, MaxBytes: sh.laidOut,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := e.SetMaxBytes(m.limit); err != nil {
-		return nil, err
-	}
-	m.e = e
 	for _, s := range m.slots {
 		m.keys[s], m.windows[s] = map[string]*known{}, &modelWindow{}
 	}
+	return m, m.open(sh, seed)
+}
+
+// open starts the model's engine, on its file if it has one.
+func (m *model) open(sh shape, seed uint64) error {
+	e, err := New(Options{
+		Now: func() int64 { return m.clock }, Shards: sh.shards, Seed: seed, NoBackground: true,
+		MaxValue: sh.maxValue, MaxKey: 64, MaxBytes: sh.laidOut, File: m.file, Policy: m.policy,
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.SetMaxBytes(m.limit); err != nil {
+		return err
+	}
+	m.e, m.shape = e, sh
 	m.feeds = make([]*Feed, sh.shards)
 	for _, slot := range m.slots {
 		if i := e.ShardOf(slot); m.feeds[i] == nil {
 			if m.feeds[i], err = e.Subscribe(i, nil, 1<<13); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return m, nil
+	return nil
+}
+
+// restart ends the engine and starts another on its file. What is not served
+// does not come back, and a clock that was set back meanwhile goes on from the
+// end.
+func (m *model) restart(ahead int64) error {
+	m.limit = 60 << 10
+	if err := m.e.SetMaxBytes(m.limit); err != nil {
+		return err
+	}
+	if err := m.settle(); err != nil { // what is evicted has to be seen
+		return err
+	}
+	var kept int64
+	for _, slot := range m.slots {
+		if !m.serving[slot] {
+			clear(m.keys[slot])
+		}
+		kept += int64(len(m.keys[slot]))
+		m.windows[slot] = &modelWindow{}
+	}
+	end := m.clock
+	k, err := m.e.CloseWith(CloseOptions{})
+	if err != nil {
+		return err
+	}
+	m.clock += ahead
+	if err := m.open(m.shape, 0); err != nil {
+		return err
+	}
+	if ahead < 0 {
+		if now := m.e.Now(); now != end {
+			return fmt.Errorf("the time is %d, it ended at %d", now, end)
+		}
+		m.clock = end
+		m.e.now = func() int64 { return m.clock } // of which the model is the source again
+	}
+	if a := m.e.Attachment(); k.Entries != kept || a.Entries != kept || a.Empty != "" && kept > 0 {
+		return fmt.Errorf("%d entries, kept %+v, found %+v", kept, k, a)
+	}
+	m.count, m.scanning, m.owed = counters{}, false, nil
+	for slot, on := range m.serving {
+		m.e.SetServing(slot, on)
+	}
+	return m.settle()
 }
 
 func id(slot uint16, key string) string { return fmt.Sprint(slot, "/", key) }
