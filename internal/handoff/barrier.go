@@ -26,6 +26,9 @@ type Ask struct {
 	// on serving, so that a slot is without a server for one round trip and not
 	// until the slowest member has answered.
 	Last bool
+	// Return is the boot of the process before, while there is content of its
+	// slots to be proven; 0 = none.
+	Return uint64
 }
 
 // Verdict is a member's answer to an Ask.
@@ -34,6 +37,7 @@ type Verdict struct {
 	Ready  bool    // it would agree to a Last Ask
 	Why    string  // why it does neither
 	Served []Range // slots that the member served until this moment
+	Kept   []Range // of the slots: see ReleaseTo
 	Asks   []Ask   // what the member itself has to send in consequence
 }
 
@@ -56,6 +60,12 @@ type Barrier struct {
 	// from the time when neither side knew of the other.
 	strangers map[topology.NodeID]struct{}
 	retired   bool
+
+	past      history
+	proven    int // slots of the inheritance that have kept their content
+	unproven  int
+	inherited *Inheritance            // nil once it is settled
+	confirmed map[topology.NodeID]Set // of the inheritance, by agreements to Asks of cur
 }
 
 type pendingAsk struct {
@@ -84,7 +94,8 @@ func (b *Barrier) Adopt(t *Targets) []Ask {
 		return nil
 	}
 	b.meet(t)
-	b.cur = t
+	b.past = b.past.record(b.cur, t)
+	b.cur, b.confirmed = t, nil
 	clear(b.pending)
 	b.gained, b.lost = Set{}, Set{}
 	owned := t.owned(t.index(b.self))
@@ -139,6 +150,9 @@ func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
 	b.lastAsk++
 	opens := b.gained.Len() > 0
 	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens}
+	if b.inherited != nil {
+		a.Return = b.inherited.Boot
+	}
 	b.pending[to] = pendingAsk{Ask: a, opens: opens, whole: whole}
 	return a
 }
@@ -229,6 +243,7 @@ func (b *Barrier) openIfAgreed() bool {
 			delete(b.pending, id)
 		}
 	}
+	b.takeInheritance()
 	b.gained.Each(func(slot uint16) { b.slots.SetServing(slot, true) })
 	b.gained = Set{}
 	return true

@@ -87,6 +87,7 @@ func (b *Barrier) Reminders() []Ask {
 // node's ID, or the node has left.
 func (b *Barrier) Retire() {
 	b.retired = true
+	b.Disinherit()
 	clear(b.pending)
 	b.gained, b.lost = Set{}, Set{}
 	if b.cur == nil {

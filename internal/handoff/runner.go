@@ -24,7 +24,7 @@ const (
 // Answer is a member's reply to a RELEASE.
 type Answer struct {
 	Agreed, Ready bool
-	Served        []Range
+	Served, Kept  []Range
 	Why           string // why it did not agree
 }
 
@@ -89,9 +89,14 @@ func (r *Runner) Adopt(t *Targets, then func()) {
 
 // Release answers a RELEASE of a member. It never blocks on I/O.
 func (r *Runner) Release(from topology.NodeID, ranges []Range, last bool) Verdict {
+	return r.ReleaseTo(from, 0, ranges, last)
+}
+
+// ReleaseTo is Release for a member that has content of its process of that boot.
+func (r *Runner) ReleaseTo(from topology.NodeID, boot uint64, ranges []Range, last bool) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := r.b.Release(from, ranges, last)
+	v := r.b.ReleaseTo(from, boot, ranges, last)
 	if !r.closed {
 		r.start(v.Asks)
 	}
@@ -99,6 +104,32 @@ func (r *Runner) Release(from topology.NodeID, ranges []Range, last bool) Verdic
 		r.wake()
 	}
 	return v
+}
+
+// Inherit must be called before the first Adopt; see Barrier.Inherit.
+func (r *Runner) Inherit(in Inheritance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.b.Inherit(in)
+}
+
+// Inherited is how many slots have content that waits for its proof, has kept it
+// or has lost it.
+func (r *Runner) Inherited() (waiting, kept, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.Inherited()
+}
+
+// Disinherit drops the content that waits for a proof; gone says that it has been
+// dropped already.
+func (r *Runner) Disinherit(gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if gone {
+		r.b.inherited = nil
+	}
+	r.b.Disinherit()
 }
 
 // Retire gives up every slot for good.
@@ -195,6 +226,7 @@ func (r *Runner) answered(a Ask, answer Answer) (next Ask, changed <-chan struct
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if answer.Agreed {
+		r.b.Confirmed(a, answer.Kept)
 		r.b.Agreed(a, answer.Served)
 		r.wake() // slots were opened, or another may send its last Ask now
 		next, ok = r.b.Current(a)

@@ -18,8 +18,10 @@ func role(w *resp.Writer) {
 	w.Array(0)
 }
 
-// shutdownCommand executes SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. There is
-// nothing to save. Success has no reply, as in Redis: the connection ends.
+// shutdownCommand executes SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. Without a
+// word it is the stop that SIGTERM is. SAVE is one to come back from at once: the
+// slots are not handed over, and the entries stay in their file. NOSAVE leaves
+// none. Success has no reply, as in Redis: the connection ends.
 func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
 	seen := map[string]bool{}
 	for _, a := range args[1:] {
@@ -39,7 +41,15 @@ func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
 		w.Error("ERR No shutdown in progress.")
 	case n.o.OnShutdown == nil:
 		w.Error("ERR this node belongs to another program, which has to end it")
+	case seen["save"] && n.o.Engine.File == "":
+		w.Error("ERR there is no file to save the entries in: set data-dir or warm-dir")
 	default:
+		if seen["save"] {
+			n.Stay()
+		}
+		if seen["nosave"] {
+			n.ForgetEntries()
+		}
 		n.log.Info("shutdown requested by a client")
 		s.CloseAfterReply()
 		n.shutdown("SHUTDOWN")

@@ -39,7 +39,7 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	ms := (ttl + time.Millisecond - 1).Milliseconds()
 	var deadline int64
 	if ms > 0 {
-		deadline = n.clock.millis() + ms
+		deadline = n.eng.Now() + ms
 	}
 	err := n.eng.Set(ring.SlotString(key), []byte(key), value, deadline)
 	if !errors.Is(err, errs.ErrNotServing) {

@@ -49,6 +49,13 @@ type Node struct {
 	refusals    atomic.Int64 // of peers, since the last line about one in the log
 	lastRefusal atomic.Int64 // when that was, in ms
 
+	witnesses []handoff.Peer // of the entries that were found; set by Open
+	reached   bool           // Start has reached another member; set before it is active
+	active    atomic.Bool    // was active once, so that its engine may have changed
+	met       atomic.Bool    // has had others in its View
+	stay      atomic.Bool    // see Stay
+	forget    atomic.Bool    // see ForgetEntries
+
 	stopping sync.Once // OnShutdown
 	closing  sync.Once
 	closeErr error
@@ -85,9 +92,14 @@ func Open(o Options) (*Node, error) {
 		}
 	}
 	n.o.Engine.Now = n.clock.millis
+	if n.o.Engine.File, err = warmFile(&n.o, n.id); err != nil {
+		return nil, err
+	}
+	began := time.Now()
 	if n.eng, err = engine.New(n.o.Engine); err != nil {
 		return nil, err
 	}
+	took := time.Since(began)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.seeds = &seedList{base: o.Discovery}
 	n.calls.New = func() any { return new(exec.Call) }
@@ -95,6 +107,7 @@ func Open(o Options) (*Node, error) {
 		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
 	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.eng, Send: n.sendRelease, Logger: n.log})
+	n.inherit(took)
 	if err = n.openLinks(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -161,8 +174,12 @@ func (n *Node) shutdown(reason string) {
 // returns when they have taken over or ctx is done; requests are answered all
 // the while. Call Close afterwards.
 func (n *Node) Drain(ctx context.Context) error {
-	if n.membership() == nil || n.superseded.Load() || n.draining.Swap(true) {
+	if n.membership() == nil || n.superseded.Load() || n.stay.Load() || n.draining.Swap(true) {
 		return nil
+	}
+	if n.View().Len() == 1 {
+		// Nobody takes anything over: the entries may stay for the next start.
+		return n.membership().Leave(ctx)
 	}
 	n.log.Info("leaving: the other members take the slots over")
 	if err := n.setState(topology.Draining); err != nil {
@@ -192,8 +209,9 @@ func (n *Node) awaitRelease(ctx context.Context) error {
 	}
 }
 
-// Close ends the node at once, without handing anything over, and waits for its
-// goroutines. It may be called more than once.
+// Close ends the node without handing anything over, and waits for its
+// goroutines. With a file for them, the entries stay there for the next process
+// of this node. It may be called more than once.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
 		n.cancel()
@@ -209,7 +227,7 @@ func (n *Node) Close() error {
 		if n.peers != nil {
 			all = append(all, n.peers.Close())
 		}
-		n.closeErr = errors.Join(append(all, n.eng.Close())...)
+		n.closeErr = errors.Join(append(all, n.closeEngine())...)
 	})
 	return n.closeErr
 }

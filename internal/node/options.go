@@ -74,6 +74,8 @@ type Options struct {
 	// the advertised address, else random.
 	ID      topology.NodeID
 	DataDir string
+	// WarmDir keeps the entries over a restart; "": DataDir, WarmOff: nowhere.
+	WarmDir string
 	Cluster string
 	Secret  []byte
 
@@ -96,7 +98,7 @@ type Options struct {
 	// StartMembership replaces membership.Start (tests).
 	StartMembership func(membership.Options) (Members, error)
 
-	Engine engine.Options // Now is filled in
+	Engine engine.Options // Now and File are filled in
 	// WholeProcess: the process is this node and nothing else, so what the Go
 	// runtime holds counts against Engine.MaxBytes, and not only session buffers.
 	WholeProcess bool

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,6 +26,9 @@ const (
 const (
 	prepare = "PREPARE" // do not give the slots up yet
 	ready   = "READY"   // would give them up
+
+	returning = "RETURN" // content of an earlier process waits for its proof
+	kept      = "KEPT"   // the proof
 )
 
 // peerSession is the node's state of a session that said RC.HELLO.
@@ -135,8 +139,9 @@ func (n *Node) checkParams(info resp.Value, addr string) error {
 }
 
 // release answers RC.RELEASE <view> <ranges> [<ID of the node that is meant>
-// [PREPARE]]: OK, READY if PREPARE was given and this node still serves some of
-// the slots, or RCNOTYET.
+// [PREPARE] [RETURN <boot>]]: OK, READY if PREPARE was given and this node still
+// serves some of the slots, or RCNOTYET. With RETURN, an OK ends with KEPT and the
+// slots that have been the asker's ever since its process of that boot.
 func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	if len(args) > 3 && string(args[3]) != n.id.String() {
 		w.Error(codeNotYet + " this is node " + n.id.String())
@@ -147,7 +152,17 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		w.Error("ERR " + err.Error())
 		return
 	}
-	v := n.barrier.Release(from, ranges, len(args) <= 4 || string(args[4]) != prepare)
+	last, boot := true, uint64(0)
+	for i := 4; i < len(args); i++ { // words that are not known are ignored
+		switch word := string(args[i]); {
+		case word == prepare:
+			last = false
+		case word == returning && i+1 < len(args):
+			i++
+			boot, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 proves nothing
+		}
+	}
+	v := n.barrier.ReleaseTo(from, boot, ranges, last)
 	if v.Why != "" || len(ranges) == 0 {
 		n.compare(args[1])
 	}
@@ -156,10 +171,15 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		w.Simple(ready)
 	case !v.Agreed:
 		w.Error(codeNotYet + " " + v.Why)
-	case len(v.Served) > 0:
-		w.Simple("OK " + handoff.FormatRanges(v.Served))
 	default:
-		w.Simple("OK")
+		text := "OK"
+		if len(v.Served) > 0 {
+			text += " " + handoff.FormatRanges(v.Served)
+		}
+		if len(v.Kept) > 0 {
+			text += " " + kept + " " + handoff.FormatRanges(v.Kept)
+		}
+		w.Simple(text)
 	}
 }
 
@@ -200,6 +220,9 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	if !a.Last {
 		args = append(args, []byte(prepare))
 	}
+	if a.Return != 0 {
+		args = append(args, []byte(returning), strconv.AppendUint(nil, a.Return, 10))
+	}
 	v, err := n.peers.Do(ctx, view.Member(i).Addr(), resp.AppendCommand(nil, args...))
 	if err != nil {
 		return handoff.Answer{}, err
@@ -218,6 +241,9 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	if !ok {
 		return handoff.Answer{}, fmt.Errorf("%w: answer %.40q to RC.RELEASE", errs.ErrProtocol, text)
 	}
+	list, proof, _ := strings.Cut(list, " "+kept+" ")
 	served, err := handoff.ParseRanges(strings.TrimPrefix(list, " "))
-	return handoff.Answer{Agreed: err == nil, Served: served}, err
+	still, err2 := handoff.ParseRanges(proof)
+	err = errors.Join(err, err2)
+	return handoff.Answer{Agreed: err == nil, Served: served, Kept: still}, err
 }

@@ -23,7 +23,10 @@ func (n *Node) Start(ctx context.Context) error {
 		n.wg.Go(n.memoryLoop) // ends with n.ctx
 	}
 	if n.o.Standalone || n.o.Port == 0 {
-		return n.setState(topology.Active)
+		n.checkInheritance()
+		err := n.setState(topology.Active)
+		n.settleInheritance()
+		return err
 	}
 	began := time.Now()
 	o := n.o.Membership
@@ -45,10 +48,13 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := n.join(ctx); err != nil {
 		return err
 	}
+	n.checkInheritance()
 	if err := n.setState(topology.Active); err != nil {
 		return err
 	}
+	n.settleInheritance()
 	n.awaitSlots(ctx)
+	n.logInheritance()
 	v := n.View()
 	self, _ := v.Index(n.id)
 	n.log.Info("member of the cluster", "cluster", n.o.Cluster, "members", v.Len(), "slots", v.OwnedBy(self), "gossip", mem.Gossip(),
@@ -99,6 +105,7 @@ func (n *Node) join(ctx context.Context) error {
 			}
 		}
 		if reached > 0 {
+			n.reached = true
 			n.awaitPeers(ctx)
 			return nil
 		}

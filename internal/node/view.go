@@ -149,6 +149,9 @@ func (n *Node) rebuild() (again time.Duration) {
 		n.log.Error("cannot place the slots; keeping the view", "error", err)
 		return again
 	}
+	if v.Len() > 1 {
+		n.met.Store(true)
+	}
 	p := n.newPublished(v, snap, old)
 	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
 	if old == nil || old.view.Hash() != v.Hash() {
