@@ -11,7 +11,7 @@ SOAK ?= 60s
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-engine: ## operations per second and GC pauses beside other Go caches
 
 soak-memory: ## resident memory of real processes under bad loads, SOAK (60s) each
 	RINGCACHE_SOAK=$(SOAK) go test -count=1 -timeout 30m -run='^TestMemoryBound$$' -v ./cmd/ringcache
+
+bench-restart: ## a real process with 5 million entries, stopped and started again
+	RINGCACHE_RESTART_ITEMS=5000000 go test -run='^$$' -bench=BenchmarkWarmRestart -benchtime=1x -timeout=30m ./cmd/ringcache
 
 docs: ## regenerate docs/configuration.md and docs/commands.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

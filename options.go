@@ -68,9 +68,20 @@ type Options struct {
 	// proofs between peers are derived from it. Required when a member listens
 	// beyond loopback.
 	ClusterSecret string
-	// DataDir keeps the node ID over restarts. Without it the ID is derived
-	// from cluster name and advertised address.
+	// DataDir keeps the node ID over restarts, and, unless WarmDir says
+	// otherwise, the entries. Without it the ID is derived from cluster name and
+	// advertised address.
 	DataDir string
+	// WarmDir is the directory that keeps the entries over a restart in good
+	// order; default DataDir, "off" keeps none. In a file system that lives in
+	// memory, such as /dev/shm, the file is the cache's memory itself: it takes
+	// MaxMemory there from the start, and the next process has it at once.
+	// Elsewhere the entries are written at the end and read at the start, up to
+	// MaxMemory bytes. After a crash a node starts empty. In a cluster a node
+	// keeps what all its peers of before prove that nobody else has owned
+	// meanwhile. One process at a time uses a file; a second fails with
+	// ErrConfig.
+	WarmDir string
 	// Weight is the node's share of slots relative to others: 1 by default,
 	// at most 100. A negative weight means 0: the node owns nothing.
 	Weight float64

@@ -69,7 +69,7 @@ func Open(o Options) (*Node, error) {
 // nodeOptions translates the options.
 func (r *Node) nodeOptions(o Options) node.Options {
 	return node.Options{
-		DataDir: o.DataDir, Cluster: o.ClusterName, Secret: []byte(o.ClusterSecret),
+		DataDir: o.DataDir, WarmDir: o.WarmDir, Cluster: o.ClusterName, Secret: []byte(o.ClusterSecret),
 		Standalone: o.Standalone, Weight: o.Weight, Zone: o.Zone, Params: o.params(),
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
@@ -165,9 +165,17 @@ func (r *Node) Done() <-chan struct{} { return r.done }
 
 // Drain leaves the cluster in good order: the other members take over the
 // slots, then sessions end, then the node is closed. When ctx ends first, what
-// is left is cut off and the error says so.
+// is left is cut off and the error says so. A node without others keeps its
+// entries for the next start, see Options.WarmDir.
 func (r *Node) Drain(ctx context.Context) error {
-	err := r.n.Drain(ctx)
+	var err error
+	if r.n.Staying() {
+		// The entries are written while the port still answers, lest the others
+		// take this node for dead before it is back.
+		err = r.n.Close()
+	} else {
+		err = r.n.Drain(ctx)
+	}
 	if r.srv != nil {
 		err = errors.Join(err, r.srv.Drain(ctx))
 	}
@@ -177,8 +185,10 @@ func (r *Node) Drain(ctx context.Context) error {
 	return errors.Join(err, r.Close())
 }
 
-// Close ends the node at once. The others find out by themselves. It waits for
-// everything that the node started and may be called more than once.
+// Close ends the node at once. The others find out by themselves. The entries stay
+// in their file, if there is one (Options.WarmDir), for a node that is back
+// before anybody has taken its slots over. It waits for everything that the node
+// started and may be called more than once.
 func (r *Node) Close() error {
 	r.closing.Do(func() {
 		var err error

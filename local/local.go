@@ -27,7 +27,7 @@
 //   - A key has at most 64 KiB, a value at most Options.MaxValue bytes.
 //   - Values are bytes: a typed Cache pays for encoding and decoding, and hands
 //     out a new value with every Get.
-//   - One process, memory only. For several processes use the module's root
+//   - One process; entries outlive it only in Options.File, after Close. For several processes use the module's root
 //     package or the client.
 //   - The clock stands still while the machine is suspended; TTLs then last
 //     longer by that time.
@@ -79,6 +79,14 @@ type Options struct {
 	// Now is the clock, in milliseconds; it must never go back and must not
 	// block. Default: the wall clock at the start plus the time since then.
 	Now func() int64
+	// File keeps the entries over a restart: Close leaves them there, and the
+	// next New with the same file and a like MaxMemory takes them over, with
+	// their deadlines; see Bytes.TakenOver. In a file system that lives in memory,
+	// such as /dev/shm, the file is the cache's memory itself, and takes
+	// MaxMemory from the start. Elsewhere Close writes it and New reads it. After
+	// a crash the cache starts empty. One cache at a time uses a file; for a
+	// second New reports ErrConfig. Default: no file.
+	File string
 }
 
 // Policies lists the eviction policies that Options.Policy takes.
@@ -90,8 +98,8 @@ type Bytes struct {
 	e *engine.Engine
 }
 
-// New returns an empty cache. It must be closed, which ends the goroutine that
-// removes expired entries. Invalid options are reported all at once, as
+// New returns a cache, empty but for what it finds in Options.File. It must be
+// closed, which ends the goroutine that removes expired entries. Invalid options are reported all at once, as
 // ErrConfig.
 func New(o Options) (*Bytes, error) {
 	if o.MaxMemory == 0 {
@@ -101,7 +109,7 @@ func New(o Options) (*Bytes, error) {
 		o.Now = startClock()
 	}
 	e, err := engine.New(engine.Options{
-		MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy, Seed: o.Seed, Now: o.Now,
+		MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy, Seed: o.Seed, Now: o.Now, File: o.File,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)
@@ -192,7 +200,17 @@ func (c *Bytes) SetMaxMemory(n int64) error {
 	return nil
 }
 
-// Close frees all entries and returns after the cache's goroutine has ended.
+// TakenOver says how many entries New took over from Options.File, and if it took
+// none although an earlier process left some, why.
+func (c *Bytes) TakenOver() (entries int64, whyNone string) {
+	a := c.e.Attachment()
+	if a.Fresh {
+		return 0, ""
+	}
+	return a.Entries, a.Empty
+}
+
+// Close frees all entries, or leaves them in Options.File, and returns after the cache's goroutine has ended.
 // Reads find nothing afterwards, and writes report ErrClosed.
 func (c *Bytes) Close() error {
 	if err := c.e.Close(); err != nil && !errors.Is(err, ErrClosed) {

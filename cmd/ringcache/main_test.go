@@ -38,7 +38,7 @@ func buildAndRun(m *testing.M) int {
 }
 
 // command prepares a run without the caller's RINGCACHE_ variables.
-func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+func command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = t.TempDir()
@@ -72,7 +72,7 @@ type process struct {
 }
 
 // start runs a command and waits for its first line.
-func start(t *testing.T, cmd *exec.Cmd) *process {
+func start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, rest: make(chan string, 1)}
 	cmd.Stderr = &p.stderr
@@ -109,7 +109,7 @@ func (p *process) stop(t *testing.T, sig syscall.Signal) {
 }
 
 // call sends one inline command and returns the first line of the reply.
-func call(t *testing.T, addr, command string) string {
+func call(t testing.TB, addr, command string) string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {

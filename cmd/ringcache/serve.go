@@ -28,7 +28,9 @@ func newServe() *cobra.Command {
 		Long: fmt.Sprintf(`Run one node until SIGINT or SIGTERM. Every flag is also a key of the YAML file
 and a RINGCACHE_ variable; a flag beats the variable, which beats the file. The
 first signal drains: the node leaves the cluster, requests at hand are answered,
-for %s at most. A second signal stops at once.
+for %s at most. A second signal stops at once. With --data-dir or --warm-dir a node
+without others keeps its entries for the next start; in a cluster the others take
+its slots over, unless the command SHUTDOWN SAVE says that it will be back.
 
 %s`, drainDeadline, exitCodes),
 		Example: `  ringcache serve
