@@ -209,7 +209,7 @@ func TestOverwritingTenThousandKeysStaysWithinTheLimit(t *testing.T) {
 
 // memcached#689: one large item among a million small ones: out of memory.
 func TestOneLargeItemAmongManySmallOnes(t *testing.T) {
-	limit := int64(max(8<<20, scale(32<<20)))
+	limit := int64(max(4<<20, scale(32<<20)))
 	e, c := newTest(t, Options{MaxBytes: limit})
 	for i := 0; i%1000 != 0 || e.Stats().Evicted == 0; i++ {
 		mustSet(t, e, slotFor(i), keyFor(i), []byte("small"), 0)

@@ -34,31 +34,33 @@ func testBorrowed(t *testing.T, e *Engine, size int, full bool) {
 		func(tx *Txn, v []byte) ([]byte, []byte) { tx.Delete([]byte("absent")); return v[3:n], v[n:] },
 	} {
 		if full {
-			for i := range 1200 {
+			for i := range 900 {
 				mustSet(t, e, uint16(i%50), keyFor(i), make([]byte, 300), 0)
 			}
 		}
 		mustSet(t, e, 1, []byte("source"), value, 0)
 		mustSet(t, e, 1, name, value, 0) // some rounds replace it, in its place or not
 		f.Read(nil, 1<<20)
-		tx := e.LockAny(1)
-		it, ok := tx.Get([]byte("source"))
+		source := []byte("source")
 		if round%2 == 1 {
-			it, ok = tx.Get(name)
+			source = name
 		}
-		if !ok {
-			t.Fatal("the source is gone")
-		}
-		key, val := write(tx, it.Value)
-		wantKey, want := bytes.Clone(key), bytes.Clone(val)
-		if err := tx.Set(key, val, 0); err != nil {
-			t.Fatal(err)
-		}
-		got, ok := tx.Peek(wantKey)
-		if !ok || !bytes.Equal(got.Value, want) {
-			t.Fatalf("round %d: key %q holds %.40q, want %.40q", round, wantKey, got.Value, want)
+		tx := e.LockAny(1)
+		var wantKey, want []byte
+		var err error
+		it, ok := tx.Get(source)
+		if ok {
+			key, val := write(tx, it.Value)
+			wantKey, want = bytes.Clone(key), bytes.Clone(val)
+			err = tx.Set(key, val, 0)
 		}
 		tx.Unlock()
+		if !ok || err != nil {
+			t.Fatalf("round %d: the source is there: %v, written: %v", round, ok, err)
+		}
+		if got, _, err := e.Get(1, wantKey, nil); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("round %d: key %q holds %.40q, want %.40q", round, wantKey, got, want)
+		}
 		events, _ := f.Read(nil, 1<<20)
 		if ev := events[len(events)-1]; ev.Kind != EventWrite || !bytes.Equal(ev.Key, wantKey) {
 			t.Fatalf("round %d: the event is %v of %.40q, want a write of %.40q", round, ev.Kind, ev.Key, wantKey)

@@ -124,10 +124,11 @@ func testDeadlines(t *testing.T, between func(e *Engine, r *rand.Rand)) {
 			}
 			tx := e.LockAny(k.slot)
 			it, ok := tx.Peek(k.key)
-			if ok != (now <= k.deadline) || ok && (it.Deadline != k.deadline || !bytes.Equal(it.Value, k.key)) {
-				t.Fatalf("at %d: %s is present: %v, with deadline %d and value %q; want %d, %d ms left", now, k.key, ok, it.Deadline, it.Value, k.deadline, k.deadline-now)
-			}
+			value := bytes.Clone(it.Value)
 			tx.Unlock()
+			if ok != (now <= k.deadline) || ok && (it.Deadline != k.deadline || !bytes.Equal(value, k.key)) {
+				t.Fatalf("at %d: %s is present: %v, with deadline %d and value %q; want %d, %d ms left", now, k.key, ok, it.Deadline, value, k.deadline, k.deadline-now)
+			}
 		}
 	}
 	for range 200 {
