@@ -126,7 +126,9 @@ func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err e
 func (s *shard) verifySegments(linked map[loc]bool) error {
 	var live, dead, vols, records int64
 	var bytes [queues]int64
-	var blocks [queues][buckets]uint32
+	var blocks [queues][MaxClasses * buckets]uint32
+	var charged [MaxClasses]int64
+	var classed [MaxClasses]int32
 	full := 0
 	for id := range s.segs {
 		g := &s.segs[id]
@@ -134,6 +136,7 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 			continue
 		}
 		full++
+		classed[classOfLane(g.lane)]++
 		var seg segment
 		for off := uint32(0); off < g.size; {
 			l := s.e.arena.locOf(g.start, off)
@@ -145,6 +148,7 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 			n := uint32(s.e.arena.sizeOf(r))
 			off += n
 			seg.live += n
+			charged[classOfLane(g.lane)] += s.e.arena.chargeOf(r)
 			seg.count++
 			if r.form() != formNone {
 				seg.vols++
@@ -164,11 +168,14 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 		}
 		live, dead, vols, records = live+int64(g.live), dead+int64(g.size-g.live), vols+int64(g.vols), records+int64(g.count)
 		bytes[g.queue] += s.heldBy(g)
-		blocks[g.queue][g.bucket] += g.blocks
+		blocks[g.queue][g.lane] += g.blocks
 	}
 	if live != s.live || dead != s.dead || vols != s.vols || records != int64(len(linked)) || full != s.full {
 		return fmt.Errorf("%d live, %d dead bytes, %d with a deadline, %d records in %d segments; counted %d, %d, %d, %d, %d",
 			live, dead, vols, records, full, s.live, s.dead, s.vols, len(linked), s.full)
+	}
+	if classed != s.classed || s.e.classes != nil && charged != s.classBytes {
+		return fmt.Errorf("segments of classes are counted as %v, there are %v; bytes as %v, there are %v", s.classed, classed, s.classBytes, charged)
 	}
 	for q := range s.queues {
 		if s.queues[q].bytes != bytes[q] || s.queues[q].blocks != blocks[q] {

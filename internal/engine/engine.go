@@ -59,6 +59,8 @@ type Options struct {
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
 	Seed         uint64       // of the hash and of sampling; 0 = random
+	Classes      []Class      // for the policy priority, see Class; at most MaxClasses, that of all other keys included
+	Custom       Custom       // a policy of the program, named PolicyCustom and the default when given; excludes Classes
 	NoBackground bool         // no goroutines: the caller calls Sweep, and only writers evict
 	File         string       // keeps the entries over a clean Close for the next New (Attachment says what it found); "" = nowhere; needs MaxBytes
 }
@@ -88,6 +90,9 @@ type Engine struct {
 	windows atomic.Int64  // bytes of the filters of pull windows
 	policy  atomic.Pointer[policy]
 	picks   atomic.Uint64 // state of sampling outside any shard lock
+
+	tally   tally
+	classes *classTable // nil = all entries are of class 0
 
 	limitMu sync.Mutex // serialises changes of limit and policy; never taken under a shard lock
 
@@ -122,7 +127,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		now: o.Now, hash: newHasher(o.Seed),
 		shards: make([]shard, o.Shards), mask: uint16(o.Shards - 1), bits: uint8(bits.TrailingZeros(uint(o.Shards))),
-		maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
+		classes: newClasses(&o), maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
 		stop: make(chan struct{}), swept: make(chan struct{}), cleaned: make(chan struct{}),
 		seed: o.Seed,
 	}
@@ -139,6 +144,7 @@ func New(o Options) (*Engine, error) {
 	e.arena.bound(e.ceiling.Load())
 	e.policy.Store(policyNamed(o.Policy))
 	e.picks.Store(o.Seed)
+	e.tally.best = shareAtFirst
 	for i := range e.shards {
 		e.shards[i].init(e, i, o.Seed)
 	}
@@ -173,6 +179,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Policy == "" {
 		o.Policy = DefaultPolicy
+		if o.Custom != nil {
+			o.Policy = PolicyCustom
+		}
 	}
 }
 
@@ -201,6 +210,11 @@ func validate(o *Options) error {
 	fault(o.FeedSize < 0 || o.FeedSize > MaxFeedSize, "FeedSize is %d, must be 1 to %d", o.FeedSize, MaxFeedSize)
 	fault(o.File != "" && o.MaxBytes == 0, "File is given, but no MaxBytes to bound it")
 	fault(policyNamed(o.Policy) == nil, "Policy is %q, must be one of %q", o.Policy, Policies())
+	fault(o.Policy == PolicyCustom && o.Custom == nil, "Policy is %q, but Custom is not set", o.Policy)
+	fault(o.Custom != nil && len(o.Classes) > 0, "Classes and Custom are both set; a custom policy makes its own classes")
+	if err := checkClasses(o.Classes); err != nil {
+		faults = append(faults, err)
+	}
 	return errors.Join(faults...)
 }
 
@@ -221,6 +235,9 @@ func (e *Engine) get(slot uint16, h uint64, key, dst []byte) (val []byte, deadli
 		return dst, 0, e.refusal()
 	}
 	l, r, _ := s.alive(slot, h, key, unread)
+	if uint32(h)&s.shadowMask == 0 {
+		s.sample(h, true)
+	}
 	if l == 0 {
 		s.misses++
 		s.unlock()

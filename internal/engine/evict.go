@@ -6,8 +6,6 @@ const (
 	// the time of one write is bounded whatever is hot.
 	forceFrom = 8
 	forceAll  = 16
-	// smallShare is the small queue's share of a shard in per cent.
-	smallShare = 10
 	// promoteFrom is how many reads a record of the small queue needs to stay.
 	promoteFrom = 1
 	// compactShare is the part of a shard's live bytes that may be dead, as a
@@ -42,7 +40,8 @@ func (s *shard) evictSegment(p *policy, now int64) bool {
 		}
 		s.clean(id, p, now, round)
 		if p.probes {
-			s.growGhosts()
+			s.fitGhosts()
+			s.fitShadow()
 		}
 		if s.e.arenaOf(s) < before {
 			return true
@@ -95,8 +94,9 @@ func (s *shard) clean(id uint32, p *policy, now int64, round int) {
 	s.unlinkSegment(id)
 	s.working = id
 	g := &s.segs[id]
-	from, b := int(g.queue), int(g.bucket)
+	from, b := int(g.queue), int(g.lane)
 	kept, end := uint32(0), g.size
+	home := b // lane of what stays in this segment
 	for off := uint32(0); off < end; {
 		l := s.e.arena.locOf(g.start, off)
 		r := s.e.arena.record(l)
@@ -107,7 +107,12 @@ func (s *shard) clean(id uint32, p *policy, now int64, round int) {
 		size := uint32(s.e.arena.sizeOf(r))
 		off += size
 		gone := expired(s.deadline(r), now)
-		freq, stay := p.verdict(r.freq(), from, round)
+		lane, freq, stay := b, 0, false
+		if p.custom {
+			lane, freq, stay = s.ask(l, r, b, now, round)
+		} else {
+			freq, stay = p.verdict(r.freq(), from, round)
+		}
 		if l == s.keep && round <= forceAll {
 			gone, stay = false, true
 		}
@@ -116,10 +121,18 @@ func (s *shard) clean(id uint32, p *policy, now int64, round int) {
 			continue
 		}
 		r.setFreq(max(freq, 0))
-		if s.hasSpace(main, b, int(size)) {
-			s.carry(g, l, r, size, b)
+		if lane != b && home == b && kept > 0 && !s.hasSpace(main, lane, int(size)) {
+			lane = b // the class below has no room
+		}
+		if s.hasSpace(main, lane, int(size)) {
+			s.reclass(l, r, lane)
+			s.carry(g, l, r, size, lane)
 			continue
 		}
+		if kept == 0 {
+			home = lane
+		}
+		s.reclass(l, r, home)
 		s.slide(g, l, kept, size)
 		kept += size
 	}
@@ -134,8 +147,8 @@ func (s *shard) clean(id uint32, p *policy, now int64, round int) {
 	if s.walkSeg == id {
 		s.walkSeg = 0 // where the sweep stood no record may begin now
 	}
-	s.pushNewest(id, main, b)
-	s.setOpen(main, b, id)
+	s.pushNewest(id, main, home)
+	s.setOpen(main, home, id)
 }
 
 // expel removes a record that is evicted or found expired by the way.
@@ -207,7 +220,7 @@ func (s *shard) partner(g *segment) uint32 {
 		return 0
 	}
 	y := &s.segs[n]
-	if y.bucket != g.bucket || s.open[y.queue][y.bucket] == n || int(g.live+y.live) > int(g.blocks)<<s.e.arena.blockShift {
+	if y.lane != g.lane || s.open[y.queue][y.lane] == n || int(g.live+y.live) > int(g.blocks)<<s.e.arena.blockShift {
 		return 0
 	}
 	return n
@@ -218,8 +231,8 @@ func (s *shard) partner(g *segment) uint32 {
 // or its own last blocks. All keep their places in the queue.
 func (s *shard) compact(id uint32) bool {
 	g := &s.segs[id]
-	if s.open[g.queue][g.bucket] == id {
-		s.open[g.queue][g.bucket] = 0
+	if s.open[g.queue][g.lane] == id {
+		s.open[g.queue][g.lane] = 0
 	}
 	kept := uint32(0)
 	s.eachRecord(g, 0, func(l loc, r record) bool {
@@ -247,7 +260,7 @@ func (s *shard) compact(id uint32) bool {
 		s.e.arena.put(g.start+need, int(spare))
 		s.e.used.Add(-int64(spare) << s.e.arena.blockShift)
 		s.queues[g.queue].bytes -= int64(spare) << s.e.arena.blockShift
-		s.queues[g.queue].blocks[g.bucket] -= spare
+		s.queues[g.queue].blocks[g.lane] -= spare
 		g.blocks, gained = need, true
 	}
 	return gained

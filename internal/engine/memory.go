@@ -86,7 +86,13 @@ func (e *Engine) settle(p *policy) {
 func (e *Engine) evictStep(p *policy) bool {
 	var s *shard
 	first := e.pick(len(e.shards))
+	if p.classed && e.classes != nil {
+		s = e.lowestShard(e.classes, first, math.MaxInt)
+	}
 	for i := range e.shards {
+		if s != nil && p.classed {
+			break
+		}
 		o := &e.shards[(first+i*7919)&int(e.mask)] // 7919 is odd: all shards come by
 		if o.oldest.Load() != emptyStamp && (s == nil || o.oldest.Load() < s.oldest.Load()) {
 			s = o
@@ -166,6 +172,19 @@ func (s *shard) reserve(n, least int64) error {
 // makeRoom evicts one segment: the oldest of this shard, or of another one whose
 // oldest is clearly older and whose lock is free.
 func (s *shard) makeRoom(p *policy, now int64) bool {
+	switch {
+	case p.cost != nil:
+		if o := s.cheaper(p); o != nil && o.mu.TryLock() {
+			done := o.evictSegment(p, now)
+			o.unlock()
+			if done {
+				return true
+			}
+		}
+		return s.evictSegment(p, now) || s.evictElsewhere(p, now)
+	case p.classed && s.lower(p, now):
+		return true
+	}
 	if o := s.older(); o != nil && o.mu.TryLock() {
 		done := o.evictSegment(p, now)
 		o.unlock()
@@ -191,6 +210,23 @@ func (s *shard) older() *shard {
 		if stamp := o.oldest.Load(); o != s && stamp < bar {
 			best, bar = o, stamp
 		}
+	}
+	return best
+}
+
+// cheaper returns a sampled shard that would give up something which costs less
+// than what this one would.
+func (s *shard) cheaper(p *policy) (best *shard) {
+	low, any := p.cost(s)
+	for range olderSamples {
+		o := &s.e.shards[s.rand.below(len(s.e.shards))]
+		if o == s || o.oldest.Load() == emptyStamp || !o.mu.TryLock() {
+			continue
+		}
+		if c, ok := p.cost(o); ok && (!any || c < low) {
+			best, low, any = o, c, true
+		}
+		o.unlock()
 	}
 	return best
 }

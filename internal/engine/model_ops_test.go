@@ -142,7 +142,7 @@ var operations = []operation{
 		return m.e.SetMaxBytes(m.limit)
 	}},
 	{"policy", 1, func(m *model, t *tape) error {
-		m.policy = Policies()[t.below(len(Policies()))]
+		m.policy = m.policies[t.below(len(m.policies))]
 		return m.e.SetPolicy(m.policy)
 	}},
 }

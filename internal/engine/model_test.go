@@ -25,14 +25,17 @@ type model struct {
 	feeds []*Feed // by shard, nil where no slot of the model is
 	buf   []Event
 
-	slots   []uint16
-	space   int // keys of a slot
-	keys    map[uint16]map[string]*known
-	serving map[uint16]bool
-	windows map[uint16]*modelWindow
-	limit   int64
-	policy  string
-	count   counters
+	slots    []uint16
+	space    int // keys of a slot
+	keys     map[uint16]map[string]*known
+	serving  map[uint16]bool
+	windows  map[uint16]*modelWindow
+	limit    int64
+	policy   string
+	policies []string // to choose from; some more often
+	custom   Custom
+	classes  []Class
+	count    counters
 
 	scanning bool
 	cursor   uint64
@@ -69,6 +72,31 @@ type shape struct {
 	maxValue int
 }
 
+// whims is a custom policy that decides by the entry's length, and panics now and
+// then.
+type whims struct{}
+
+func (whims) Class(w Write) int {
+	if w.Size%29 == 7 {
+		panic("class")
+	}
+	return w.Size % 5
+}
+
+func (whims) Score(g Segment) int64 {
+	if g.Age%31 == 9 {
+		panic("score")
+	}
+	return int64(g.Class) - int64(g.Age/4)
+}
+
+func (whims) Judge(r Record) Verdict {
+	if r.Size%37 == 5 {
+		panic("judge")
+	}
+	return Verdict((r.Size + r.Reads) % 3)
+}
+
 // shapes: small blocks with inline records only, the same with chains, the
 // largest blocks, many keys in few pages, a shard per slot.
 var shapes = []shape{
@@ -89,6 +117,15 @@ func newModelIn(file string, sh shape, seed uint64) (*model, error) {
 		clock: 1_000_000, slots: modelSlots, space: sh.space, policy: DefaultPolicy, limit: 60 << 10,
 		keys: map[uint16]map[string]*known{}, serving: map[uint16]bool{}, windows: map[uint16]*modelWindow{},
 	}
+	m.policies = Policies()
+	switch seed % 4 {
+	case 0:
+		m.custom = whims{}
+		m.policy, m.policies = PolicyCustom, append(m.policies, PolicyCustom, PolicyCustom)
+	case 1, 2:
+		m.classes = []Class{{Prefix: "0/1", Rank: 5, Quota: 3000}, {Prefix: "1/", Rank: -3}, {Prefix: "130/2", Quota: 500}, {Rank: 1}}
+		m.policies = append(m.policies, "priority", "priority")
+	}
 	for _, s := range m.slots {
 		m.keys[s], m.windows[s] = map[string]*known{}, &modelWindow{}
 	}
@@ -100,6 +137,7 @@ func (m *model) open(sh shape, seed uint64) error {
 	e, err := New(Options{
 		Now: func() int64 { return m.clock }, Shards: sh.shards, Seed: seed, NoBackground: true,
 		MaxValue: sh.maxValue, MaxKey: 64, MaxBytes: sh.laidOut, File: m.file, Policy: m.policy,
+		Custom: m.custom, Classes: m.classes,
 	})
 	if err != nil {
 		return err

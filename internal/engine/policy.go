@@ -13,6 +13,13 @@ type policy struct {
 	name   string
 	evicts bool
 	probes bool // new keys go through the small queue
+	// deadlines: segments are divided by remaining time in shards of any size.
+	deadlines bool
+	classed   bool // classes count
+	custom    bool // the embedding program's
+	// cost orders what shards would give up next, the lowest first; nil if the
+	// age of their segments does.
+	cost func(s *shard) (int64, bool)
 	// victim returns the segment of s to empty next, 0 if there is none.
 	victim func(s *shard) uint32
 	// verdict says whether a record read freq times since it was last asked
@@ -22,24 +29,32 @@ type policy struct {
 }
 
 var policies = []policy{
-	{name: "s3fifo", evicts: true, probes: true, victim: bySmallShare, verdict: func(freq, from, round int) (int, bool) {
-		if from == small {
-			return 0, freq >= promoteFrom && round < forceAll
-		}
-		return freq - 1, freq > bar(round)
-	}},
+	{name: "s3fifo", evicts: true, probes: true, victim: bySmallShare, verdict: twoQueues},
 	{name: "lru", evicts: true, victim: oldestSegment, verdict: func(freq, _, round int) (int, bool) {
 		return 0, freq > bar(round)
 	}},
 	{name: "lfu", evicts: true, victim: oldestSegment, verdict: func(freq, _, round int) (int, bool) {
 		return freq - 1, freq > bar(round)
 	}},
-	{name: "ttl", evicts: true, victim: soonestSegment, verdict: func(int, int, int) (int, bool) {
+	{name: "ttl", evicts: true, deadlines: true, cost: soonest, victim: soonestSegment, verdict: func(int, int, int) (int, bool) {
 		return 0, false
 	}},
+	{name: "priority", evicts: true, probes: true, classed: true, victim: byPriority, verdict: twoQueues},
 	{name: "noeviction", victim: func(*shard) uint32 { return 0 }, verdict: func(freq, _, _ int) (int, bool) {
 		return freq, true
 	}},
+	{name: PolicyCustom, evicts: true, custom: true, cost: leastScore, victim: byScore},
+}
+
+// PolicyCustom is the name of the policy that is Options.Custom.
+const PolicyCustom = "custom"
+
+// twoQueues is S3-FIFO's verdict.
+func twoQueues(freq, from, round int) (int, bool) {
+	if from == small {
+		return 0, freq >= promoteFrom && round < forceAll
+	}
+	return freq - 1, freq > bar(round)
 }
 
 // bar is the frequency that is not enough to stay.
@@ -56,7 +71,7 @@ func bar(round int) int {
 // bySmallShare takes from the small queue while it has more than its share.
 func bySmallShare(s *shard) uint32 {
 	q := &s.queues
-	if q[main].oldest == 0 || q[small].oldest != 0 && q[small].bytes*100 > (q[small].bytes+q[main].bytes)*smallShare {
+	if q[main].oldest == 0 || q[small].oldest != 0 && q[small].bytes*100 > (q[small].bytes+q[main].bytes)*s.e.smallShare() {
 		return q[small].oldest
 	}
 	return q[main].oldest
@@ -86,6 +101,19 @@ func soonestSegment(s *shard) uint32 {
 	return best
 }
 
+// soonest is when the deadlines of the segment to leave next have passed.
+func soonest(s *shard) (int64, bool) {
+	id := soonestSegment(s)
+	if id == 0 {
+		return 0, false
+	}
+	g := &s.segs[id]
+	if g.vols == g.count {
+		return g.latest, true
+	}
+	return maxTime/2 + int64(g.born), true
+}
+
 // queueOf returns the queue of a new key.
 func (s *shard) queueOf(p *policy, h uint64) int {
 	switch {
@@ -93,17 +121,20 @@ func (s *shard) queueOf(p *policy, h uint64) int {
 		return main
 	case s.takeGhost(h):
 		return main
-	case len(s.ghosts.blocks) == 0 && s.queues[small].bytes*100 > (s.queues[small].bytes+s.queues[main].bytes)*smallShare:
+	case s.ghosts.sets == 0 && s.queues[small].bytes*100 > (s.queues[small].bytes+s.queues[main].bytes)*s.e.smallShare():
 		return main // nothing was evicted yet: the queues fill in their proportion
 	}
 	return small
 }
 
-// Policies returns the names that Options.Policy and SetPolicy take.
+// Policies returns the names that Options.Policy and SetPolicy take. Where
+// Options.Custom is given, they take PolicyCustom too.
 func Policies() []string {
-	names := make([]string, len(policies))
+	var names []string
 	for i := range policies {
-		names[i] = policies[i].name
+		if !policies[i].custom {
+			names = append(names, policies[i].name)
+		}
 	}
 	return names
 }
@@ -124,7 +155,7 @@ func (e *Engine) Policy() string { return e.policy.Load().name }
 // stay.
 func (e *Engine) SetPolicy(name string) error {
 	p := policyNamed(name)
-	if p == nil {
+	if p == nil || p.custom && (e.classes == nil || e.classes.custom == nil) {
 		return fmt.Errorf("engine: policy is %q, must be one of %q: %w", name, Policies(), errs.ErrConfig)
 	}
 	e.limitMu.Lock()

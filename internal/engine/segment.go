@@ -12,8 +12,9 @@ const (
 	queues
 )
 
-// Segments of one queue are filled side by side, one per bucket of remaining
-// time, so that most of a segment expires together. Small shards use one
+// Segments of one queue are filled side by side, one per class and bucket of
+// remaining time (a lane: class * buckets + bucket), so that most of a segment
+// expires together. Small shards use one
 // bucket: every open segment is half empty.
 const (
 	bucketLarge   = 5
@@ -21,6 +22,7 @@ const (
 	bucketsFrom   = 48 // segments that a shard needs for more than one bucket
 	segmentsAimed = 32 // how many segments a shard is divided into
 	ownAimed      = 8  // how many segments the part of a queue that shares a bucket is divided into at least
+	smallSegments = 6  // how many segments the small queue has at least, if they hold 4 records
 	recordsAimed  = 16 // how many records a segment should hold at least, if an eighth of the shard allows it
 	// leftAfter is how many segments a shard begins until an open one that is
 	// still not full takes records of other buckets too. Its memory is taken:
@@ -32,42 +34,44 @@ var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
 
 // segment is a run of blocks filled front to back with records.
 type segment struct {
-	start         uint32 // first block
-	blocks        uint32
-	newer, older  uint32 // neighbours in the queue, 0 = none
-	queue, bucket uint8
-	size          uint32 // bytes filled
-	live          uint32 // of these, bytes of live records
-	count         uint32 // live records
-	vols          uint32 // of these, with a deadline
-	turn          uint32 // data.begun when it was begun
-	held          int64  // bytes of the chains of its large records
-	born          uint64 // order in which segments were begun
-	soonest       int64  // no live record's deadline is before it; maxTime = none
-	latest        int64  // no live record's deadline is after it
+	start        uint32 // first block
+	blocks       uint32
+	newer, older uint32 // neighbours in the queue, 0 = none
+	queue, lane  uint8
+	size         uint32 // bytes filled
+	live         uint32 // of these, bytes of live records
+	count        uint32 // live records
+	vols         uint32 // of these, with a deadline
+	turn         uint32 // data.begun when it was begun
+	held         int64  // bytes of the chains of its large records
+	born         uint64 // order in which segments were begun
+	soonest      int64  // no live record's deadline is before it; maxTime = none
+	latest       int64  // no live record's deadline is after it
 }
 
 const maxTime = 1<<63 - 1
 
 type queue struct {
 	newest, oldest uint32
-	bytes          int64           // blocks and chains
-	blocks         [buckets]uint32 // per bucket, without chains
+	bytes          int64                        // blocks and chains
+	blocks         [MaxClasses * buckets]uint32 // by lane, without chains
 }
 
 // data is what a shard stores, beside the index.
 type data struct {
-	segs    []segment // 0 is not used
-	spare   []uint32  // of segs
-	queues  [queues]queue
-	open    [queues][buckets]uint32
-	full    int    // segments in use
-	begun   uint32 // segments begun since the start, wraps
-	live    int64  // bytes of live records
-	dead    int64  // filled bytes that no live record takes
-	vols    int64  // live records with a deadline
-	keep    loc    // the record that the running write replaces: it may move, but leaves last
-	working uint32
+	segs       []segment // 0 is not used
+	spare      []uint32  // of segs
+	queues     [queues]queue
+	open       [queues][MaxClasses * buckets]uint32 // by lane
+	full       int                                  // segments in use
+	classed    [MaxClasses]int32                    // of these, by class
+	classBytes [MaxClasses]int64                    // charges of the entries of a class, where there are classes
+	begun      uint32                               // segments begun since the start, wraps
+	live       int64                                // bytes of live records
+	dead       int64                                // filled bytes that no live record takes
+	vols       int64                                // live records with a deadline
+	keep       loc                                  // the record that the running write replaces: it may move, but leaves last
+	working    uint32
 }
 
 func (s *shard) segOf(l loc) uint32 {
@@ -81,15 +85,14 @@ func (s *shard) segOf(l loc) uint32 {
 func (s *shard) target(q, b, size int) int {
 	a := &s.e.arena
 	total := int(s.queues[small].bytes + s.queues[main].bytes)
-	aimed := recordsAimed
-	if a.blockBytes == maxBlockBytes {
-		aimed *= 4 // a segment's unused end matters more than fine queues
-	}
 	own := int(s.queues[q].blocks[b]) << a.blockShift / ownAimed
-	if b == bucketLarge {
+	if b%buckets == bucketLarge {
 		own = total // that counts with chains
 	}
-	n := max(min(total/segmentsAimed, own), min(aimed*size, total/8, 2*own)) >> a.blockShift
+	n := max(min(total/segmentsAimed, own), min(recordsAimed*size, total/8, 2*own)) >> a.blockShift
+	if q == small && s.e.policy.Load().probes {
+		n = min(n, max(total*int(s.e.smallShare())/(100*smallSegments), 4*size)>>a.blockShift)
+	}
 	if n <= 1 {
 		return 1
 	}
@@ -113,14 +116,14 @@ func (a *arena) evenRun(n, most, size int) int {
 	return best
 }
 
-// openBucket returns the bucket whose open segment takes w: its own, unless that
+// openLane returns the lane whose open segment takes w: its own, unless that
 // is full and another one was left behind half empty.
-func (s *shard) openBucket(w *write) int {
-	own := s.bucketOf(w.deadline, w.now, w.large)
-	if w.large || s.hasSpace(w.queue, own, w.size) {
+func (s *shard) openLane(w *write) int {
+	own := w.class*buckets + s.bucketOf(w.deadline, w.now, w.large)
+	if w.large || s.e.policy.Load().deadlines || s.hasSpace(w.queue, own, w.size) {
 		return own
 	}
-	for b := range bucketLarge {
+	for b := w.class * buckets; b < w.class*buckets+bucketLarge; b++ {
 		id := s.open[w.queue][b]
 		if id != 0 && s.begun-s.segs[id].turn > leftAfter && s.hasSpace(w.queue, b, w.size) {
 			return b
@@ -133,7 +136,7 @@ func (s *shard) bucketOf(deadline, now int64, large bool) int {
 	switch {
 	case large:
 		return bucketLarge
-	case deadline == 0 || s.full < bucketsFrom:
+	case deadline == 0 || s.full < bucketsFrom && !s.e.policy.Load().deadlines:
 		return 0
 	}
 	left := deadline - now
@@ -152,7 +155,7 @@ func (s *shard) hasSpace(q, b, size int) bool {
 		return false
 	}
 	g := &s.segs[id]
-	if b == bucketLarge && g.held >= int64(s.target(q, b, 0)*s.e.arena.blockBytes) {
+	if b%buckets == bucketLarge && g.held >= int64(s.target(q, b, 0)*s.e.arena.blockBytes) {
 		return false
 	}
 	return int(g.size)+size <= int(g.blocks)<<s.e.arena.blockShift
@@ -192,7 +195,8 @@ func (s *shard) setOpen(q, b int, id uint32) {
 
 func (s *shard) pushNewest(id uint32, q, b int) {
 	g := &s.segs[id]
-	g.queue, g.bucket = uint8(q), uint8(b)
+	g.queue, g.lane = uint8(q), uint8(b)
+	s.classed[classOfLane(g.lane)]++
 	g.born = s.e.births.Add(1)
 	if g.count == 0 {
 		g.soonest, g.latest = maxTime, 0
@@ -226,9 +230,10 @@ func (s *shard) unlinkSegment(id uint32) {
 		l.oldest = g.newer
 	}
 	l.bytes -= s.heldBy(g)
-	l.blocks[g.bucket] -= g.blocks
-	if s.open[g.queue][g.bucket] == id {
-		s.open[g.queue][g.bucket] = 0
+	l.blocks[g.lane] -= g.blocks
+	s.classed[classOfLane(g.lane)]--
+	if s.open[g.queue][g.lane] == id {
+		s.open[g.queue][g.lane] = 0
 	}
 	s.publish()
 }
@@ -327,7 +332,7 @@ func (s *shard) kill(l loc) {
 	}
 	switch {
 	case g.count > 0 || s.working == id:
-	case s.open[g.queue][g.bucket] == id && s.keys.Load() > 0:
+	case s.open[g.queue][g.lane] == id && s.keys.Load() > 0:
 		s.dead -= int64(g.size)
 		g.size, g.soonest, g.latest = 0, maxTime, 0
 		if s.walkSeg == id {

@@ -21,7 +21,7 @@ type shard struct {
 // shardState is a shard without padding. What a read needs stands first, on one
 // cache line.
 type shardState struct {
-	mu       sync.Mutex      // guards everything below; cells and oldest are also read without it
+	mu       sync.Mutex      // guards everything below; cells, present and oldest are also read without it
 	pending  bool            // events were written during this hold: wake the feeds after it
 	cells    []atomic.Uint32 // index.go; written under the lock
 	era      int64           // ms: what short deadlines are relative to; no live one is before it
@@ -31,10 +31,13 @@ type shardState struct {
 	id    int
 	slots []slotState
 	data
-	ghosts ghosts
-	pages  int          // of the index
-	keys   counter      // entries of all its slots
-	oldest atomic.Int64 // birth of the segment that leaves next, for the choice of a shard to evict from
+	ghosts     ghosts
+	pages      int           // of the index
+	keys       counter       // entries of all its slots
+	shadow     *shadow       // nil before the first eviction, and where others have one
+	shadowMask uint32        // bits of a hash that are 0 for keys that are sampled
+	present    atomic.Uint32 // classes of its segments, as bits; for the same choice
+	oldest     atomic.Int64  // birth of the segment that leaves next, for the choice of a shard to evict from
 
 	feeds []*Feed // replaced, never changed in place
 	rand  rng
@@ -163,8 +166,8 @@ func (s *shard) date(now int64) int64 {
 // shards.
 func (s *shard) publish() {
 	id := oldestSegment(s)
-	if id != 0 && s.e.policy.Load().probes {
-		id = bySmallShare(s)
+	if o := s.queues[small].oldest; o != 0 && s.e.policy.Load().probes {
+		id = o // a shard that takes from main next is not older for that
 	}
 	stamp := int64(emptyStamp)
 	if id != 0 {
@@ -172,6 +175,18 @@ func (s *shard) publish() {
 	}
 	if s.oldest.Load() != stamp {
 		s.oldest.Store(stamp)
+	}
+	if s.e.classes == nil {
+		return
+	}
+	mask := uint32(0)
+	for c, n := range s.classed {
+		if n > 0 {
+			mask |= 1 << c
+		}
+	}
+	if s.present.Load() != mask {
+		s.present.Store(mask)
 	}
 }
 
@@ -198,7 +213,9 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 	}
 	st.keys.Add(-1)
 	s.keys.Add(-1)
-	st.bytes.Add(-s.e.arena.chargeOf(r))
+	charge := s.e.arena.chargeOf(r)
+	st.bytes.Add(-charge)
+	s.discharge(l, charge, why == byEviction)
 	s.leave(slot, h, l)
 	s.kill(l)
 	if s.keys.Load() == 0 {
@@ -216,7 +233,9 @@ func (s *shard) orphan(l loc, h uint64) {
 	s.emit(EventEvict, slot, s.key(r), s.deadline(r))
 	st.keys.Add(-1)
 	s.keys.Add(-1)
-	st.bytes.Add(-s.e.arena.chargeOf(r))
+	charge := s.e.arena.chargeOf(r)
+	st.bytes.Add(-charge)
+	s.discharge(l, charge, true)
 	s.kill(l)
 }
 
@@ -267,6 +286,9 @@ func (s *shard) clear() int {
 	}
 	s.dropGhosts()
 	s.keys.Add(-keys)
+	for c, n := range s.classBytes {
+		s.charge(c, -n)
+	}
 	s.data = data{}
 	s.sweep = sweep{walkSoonest: maxTime}
 	s.publish()

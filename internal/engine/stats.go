@@ -47,6 +47,9 @@ type Stats struct {
 	WindowBytes  int64 // filters of pull windows, beside MaxBytes
 	FeedBytes    int64 // events that change feeds can hold, beside MaxBytes
 	Policy       string
+	SmallShare   int          // per cent of a shard that new keys have under s3fifo and priority; it adapts
+	Classes      []ClassStats // nil without Options.Classes and Options.Custom
+	PolicyFaults int64        // panics of Options.Custom
 	Shards       int
 }
 
@@ -99,6 +102,10 @@ func (e *Engine) Stats() Stats {
 	}
 	r.ArenaBytes, r.OutsideBytes = e.used.Load(), e.outside.Load()
 	r.SlackBytes = max(0, e.arena.touched()-r.ArenaBytes)
+	r.SmallShare, r.Classes = int(e.smallShare()), e.classStats()
+	if t := e.classes; t != nil {
+		r.PolicyFaults = t.faults.Load()
+	}
 	if limit := e.limit.Load(); limit != unlimited {
 		r.MaxBytes = limit
 	}
@@ -114,5 +121,11 @@ func (e *Engine) ResetStats() {
 		s.mu.Lock()
 		s.counters = counters{}
 		s.unlock()
+	}
+	if t := e.classes; t != nil {
+		for c := range t.use {
+			t.use[c].evicted.Store(0)
+		}
+		t.faults.Store(0)
 	}
 }

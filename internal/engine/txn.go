@@ -57,6 +57,11 @@ func (t *Txn) Slot() uint16 { return t.slot }
 // until the next mutation through this Txn or Unlock.
 func (t *Txn) Get(key []byte) (Item, bool) {
 	l, r := t.live(key)
+	if t.s.shadow != nil {
+		if h := t.s.e.hash.sum(key); uint32(h)&t.s.shadowMask == 0 {
+			t.s.sample(h, true)
+		}
+	}
 	if l == 0 {
 		t.s.misses++
 		return Item{}, false

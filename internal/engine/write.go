@@ -21,12 +21,13 @@ type write struct {
 	now        int64
 	kind       EventKind // of the event that reports it
 
+	class  int
 	form   int
 	large  bool
 	size   int // bytes in the segment
 	blocks int // of the chain
 	queue  int
-	bucket int
+	lane   int
 	lo     uint32 // frequency and last access, shifted
 }
 
@@ -40,7 +41,7 @@ func (s *shard) shape(w *write, large bool) {
 	if w.large {
 		w.size, w.blocks = a.pad(headBytes+formBytes[w.form]+largeBody), a.chainBlocks(n)
 	}
-	w.bucket = s.bucketOf(w.deadline, w.now, w.large)
+	w.lane = w.class*buckets + s.bucketOf(w.deadline, w.now, w.large)
 }
 
 // put is Set under a hold: it stores value, or removes the key if the deadline has
@@ -58,7 +59,7 @@ func (s *shard) put(slot uint16, h uint64, key, value []byte, deadline, now int6
 		}
 		return nil
 	}
-	if old != 0 && deadline == 0 && s.replace(r, len(key), value) {
+	if old != 0 && deadline == 0 && !s.e.reclasses() && s.replace(r, len(key), value) {
 		s.sets++
 		s.touch(slot, h)
 		s.emit(EventWrite, slot, view(r.p, headBytes, len(key)), 0) // key may have been a part of the old value
@@ -90,6 +91,7 @@ func (s *shard) replace(r record, klen int, value []byte) bool {
 // moves. An error leaves old as it was, unless old had to be evicted to make
 // room.
 func (s *shard) store(w *write, old loc) error {
+	w.class = s.classOfWrite(w)
 	s.shape(w, false)
 	if old != 0 && s.overwrite(w, old) {
 		s.report(w)
@@ -100,6 +102,9 @@ func (s *shard) store(w *write, old loc) error {
 		s.inherit(w, old)
 	} else {
 		w.queue = s.queueOf(s.e.policy.Load(), w.h)
+		if uint32(w.h)&s.shadowMask == 0 {
+			s.sample(w.h, false)
+		}
 	}
 	if !s.fitsNow(w, old) {
 		s.keep = old
@@ -144,7 +149,7 @@ func (s *shard) inherit(w *write, old loc) {
 }
 
 func (s *shard) fitsNow(w *write, old loc) bool {
-	return !w.large && s.hasSpace(w.queue, w.bucket, w.size) && (old != 0 || s.hasRoom(w.slot, w.h))
+	return !w.large && s.hasSpace(w.queue, w.lane, w.size) && (old != 0 || s.hasRoom(w.slot, w.h))
 }
 
 // overwrite stores w in the place of old if it fits there.
@@ -152,7 +157,7 @@ func (s *shard) overwrite(w *write, old loc) bool {
 	a := &s.e.arena
 	r := a.record(old)
 	had := a.sizeOf(r)
-	if w.large || r.large() || r.form() != w.form || w.size > had {
+	if w.large || r.large() || r.form() != w.form || w.size > had || w.class != s.classAt(old) {
 		return false
 	}
 	copy(view(r.p, r.body()+len(w.key), len(w.value)), w.value) // memmove: value may be a part of the old one
@@ -172,6 +177,7 @@ func (s *shard) overwrite(w *write, old loc) bool {
 		a.bury(unsafe.Add(r.p, w.size), gap)
 	}
 	s.slot(w.slot).bytes.Add(int64(w.size - had))
+	s.charge(classOfLane(g.lane), int64(w.size-had))
 	return true
 }
 
@@ -185,7 +191,7 @@ func (s *shard) lowerDeadline(g *segment, p unsafe.Pointer, w *write) {
 // room now, and takes the old one out.
 func (s *shard) append(w *write, old loc) {
 	a := &s.e.arena
-	l, p := s.push(w.queue, w.bucket, w.size)
+	l, p := s.push(w.queue, w.lane, w.size)
 	lo := w.lo | uint32(w.form)<<formShift
 	body := headBytes + formBytes[w.form]
 	if w.large {
@@ -203,10 +209,13 @@ func (s *shard) append(w *write, old loc) {
 	write64(p, uint64(lo)|uint64(len(w.key))<<(32+slotBits)|uint64(w.slot)<<32)
 	writeDeadline(p, w.form, w.deadline)
 	r := a.record(l)
-	s.admitRecord(&s.segs[s.open[w.queue][w.bucket]], r, w.size)
+	s.admitRecord(&s.segs[s.open[w.queue][w.lane]], r, w.size)
 	charge := a.charge(len(w.key), len(w.value), w.form)
+	s.charge(classOfLane(uint8(w.lane)), charge)
 	if old != 0 {
-		s.slot(w.slot).bytes.Add(charge - a.chargeOf(a.record(old)))
+		had := a.chargeOf(a.record(old))
+		s.slot(w.slot).bytes.Add(charge - had)
+		s.discharge(old, had, false)
 		s.move(w.slot, w.h, old, l)
 		s.kill(old)
 		return
@@ -221,7 +230,7 @@ func (s *shard) append(w *write, old loc) {
 // needs returns how many blocks w lacks.
 func (s *shard) needs(w *write, want int) int {
 	n := w.blocks
-	if !s.hasSpace(w.queue, w.bucket, w.size) {
+	if !s.hasSpace(w.queue, w.lane, w.size) {
 		n += want
 	}
 	if s.keep == 0 && !s.hasRoom(w.slot, w.h) {
@@ -251,8 +260,8 @@ func (s *shard) prepare(w *write) error {
 		}
 		for i := 0; i < compactMost && s.reclaim(compactShare); i++ {
 		}
-		w.bucket = s.openBucket(w)
-		want := max(s.target(w.queue, w.bucket, w.size), least)
+		w.lane = s.openLane(w)
+		want := max(s.target(w.queue, w.lane, w.size), least)
 		if w.large {
 			want = 1
 		}
@@ -269,7 +278,7 @@ func (s *shard) prepare(w *write) error {
 			continue
 		}
 		left, fits := s.build(w, ask, want, least)
-		ready := fits && s.hasSpace(w.queue, w.bucket, w.size) && (s.keep != 0 || s.hasRoom(w.slot, w.h))
+		ready := fits && s.hasSpace(w.queue, w.lane, w.size) && (s.keep != 0 || s.hasRoom(w.slot, w.h))
 		if ready {
 			left -= w.blocks // append takes them
 		}
@@ -288,12 +297,12 @@ func (s *shard) prepare(w *write) error {
 // long enough for the segment.
 func (s *shard) build(w *write, ask, want, least int) (left int, fits bool) {
 	a := &s.e.arena
-	if !s.hasSpace(w.queue, w.bucket, w.size) {
+	if !s.hasSpace(w.queue, w.lane, w.size) {
 		block, got := a.takeRun(want, least)
 		if got == 0 {
 			return ask, false
 		}
-		s.beginSegment(w.queue, w.bucket, block, got)
+		s.beginSegment(w.queue, w.lane, block, got)
 		ask -= got
 	}
 	if s.keep == 0 && !s.hasRoom(w.slot, w.h) {
