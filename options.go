@@ -109,8 +109,15 @@ type Options struct {
 	// MaxValue bounds one value, in bytes; default 256 KiB.
 	MaxValue int
 	// Policy is the eviction policy: "s3fifo" (default), "lru",
-	// "noeviction" or another of Policies().
+	// "noeviction" or another of Policies(); "custom" (the default where it is
+	// given) is Eviction.
 	Policy string
+	// Classes of keys by prefix, for the policy "priority". At most MaxClasses,
+	// that of the keys of no other class included.
+	Classes []Class
+	// Eviction is an eviction policy of the program, in place of Classes. Its
+	// methods are called under locks of the cache.
+	Eviction EvictionPolicy
 
 	// Password that clients give by AUTH or HELLO; empty: none.
 	Password string
@@ -140,6 +147,30 @@ type Options struct {
 	// Logger receives the log; default: none.
 	Logger *slog.Logger
 }
+
+// Eviction by classes, and by a policy of the program.
+type (
+	// Class is a group of keys by prefix, with a rank and a quota.
+	Class = engine.Class
+	// EvictionPolicy decides what leaves when memory is needed.
+	EvictionPolicy = engine.Custom
+	// EvictionWrite is an entry on its way in, as an EvictionPolicy sees it.
+	EvictionWrite = engine.Write
+	// EvictionSegment is a run of entries of one class.
+	EvictionSegment = engine.Segment
+	// EvictionRecord is an entry of a segment that is being emptied.
+	EvictionRecord = engine.Record
+	// Verdict is what becomes of such an entry.
+	Verdict = engine.Verdict
+)
+
+// What an EvictionPolicy may say, and the limit of its classes.
+const (
+	Drop       = engine.Drop
+	Keep       = engine.Keep
+	Demote     = engine.Demote
+	MaxClasses = engine.MaxClasses
+)
 
 // Policies lists the eviction policies that Options.Policy takes.
 func Policies() []string { return engine.Policies() }

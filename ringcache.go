@@ -74,7 +74,8 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
 			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown},
-		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy}, WholeProcess: o.WholeProcess,
+		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
+			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
 		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, Logger: o.Logger,
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those

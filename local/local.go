@@ -70,8 +70,16 @@ type Options struct {
 	MaxMemory int64
 	// MaxValue bounds one value, in bytes; default 256 KiB.
 	MaxValue int
-	// Policy is the eviction policy, one of Policies(); default DefaultPolicy.
+	// Policy is the eviction policy, one of Policies(), or "custom" for
+	// Eviction, which is the default where that is given; else DefaultPolicy.
 	Policy string
+	// Classes of keys by prefix, for the policy "priority". At most MaxClasses,
+	// that of the keys of no other class included.
+	Classes []Class
+	// Eviction is an eviction policy of the program, in place of Classes. Its
+	// methods are called under locks of the cache. In a typed Cache keys are
+	// what the codec makes of them.
+	Eviction EvictionPolicy
 	// Seed of the hash and of sampling; 0 means random, so that whoever chooses
 	// the keys cannot choose ones that collide. Give another only to repeat an
 	// experiment.
@@ -88,6 +96,32 @@ type Options struct {
 	// second New reports ErrConfig. Default: no file.
 	File string
 }
+
+// Eviction by classes, and by a policy of the program.
+type (
+	// Class is a group of keys by prefix, with a rank and a quota.
+	Class = engine.Class
+	// ClassStats are the figures of a class.
+	ClassStats = engine.ClassStats
+	// EvictionPolicy decides what leaves when memory is needed.
+	EvictionPolicy = engine.Custom
+	// EvictionWrite is an entry on its way in, as an EvictionPolicy sees it.
+	EvictionWrite = engine.Write
+	// EvictionSegment is a run of entries of one class.
+	EvictionSegment = engine.Segment
+	// EvictionRecord is an entry of a segment that is being emptied.
+	EvictionRecord = engine.Record
+	// Verdict is what becomes of such an entry.
+	Verdict = engine.Verdict
+)
+
+// What an EvictionPolicy may say, and the limit of its classes.
+const (
+	Drop       = engine.Drop
+	Keep       = engine.Keep
+	Demote     = engine.Demote
+	MaxClasses = engine.MaxClasses
+)
 
 // Policies lists the eviction policies that Options.Policy takes.
 func Policies() []string { return engine.Policies() }
@@ -109,7 +143,7 @@ func New(o Options) (*Bytes, error) {
 		o.Now = startClock()
 	}
 	e, err := engine.New(engine.Options{
-		MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy, Seed: o.Seed, Now: o.Now, File: o.File,
+		MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy, Classes: o.Classes, Custom: o.Eviction, Seed: o.Seed, Now: o.Now, File: o.File,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)

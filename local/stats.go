@@ -13,6 +13,8 @@ type Stats struct {
 	Evicted int64 // entries that left to make room
 	Deleted int64 // entries that left by Delete, or by a write with a negative TTL
 	Cleared int64 // entries that left by Clear
+
+	PolicyFaults int64 // panics of Options.Eviction
 }
 
 // HitRatio returns Hits / (Hits + Misses), and 0 before the first read.
@@ -31,5 +33,11 @@ func (c *Bytes) Stats() Stats {
 		Len: int(s.Keys), Bytes: s.Bytes, MaxMemory: s.MaxBytes,
 		Hits: s.Hits, Misses: s.Misses, Sets: s.Sets,
 		Expired: s.Expired, Evicted: s.Evicted, Deleted: s.Deleted, Cleared: s.Invalidated,
+		PolicyFaults: s.PolicyFaults,
 	}
 }
+
+// ClassStats returns the figures of the classes of Options.Classes, that of the
+// keys of no other class first, or of all MaxClasses classes of
+// Options.Eviction; nil where there are none.
+func (c *Bytes) ClassStats() []ClassStats { return c.e.Stats().Classes }

@@ -17,7 +17,8 @@ type Key struct {
 	Values  []string // of "one of"
 	Secret  bool     // never printed
 
-	list bool
+	list      bool
+	separator string // of the items of a list; "" is a comma
 	// set parses text into c and returns the value for people.
 	set func(c *Config, text string) (string, error)
 }

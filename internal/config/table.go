@@ -21,6 +21,8 @@ const (
 	maxValue   = 512 << 20 // Redis's limit of a string
 	maxClients = 1_000_000
 	maxText    = 1024 // bytes of a free text
+
+	maxClassPrefix = 256 // bytes
 )
 
 // keys is the table. Its order is the order of the documentation.
@@ -59,9 +61,11 @@ var keys = []Key{
 	text(Key{Name: "warm-dir", Group: "Memory", Example: "/dev/shm",
 		Usage: "directory that keeps the entries over a restart in good order, up to max-memory bytes; best in shared memory, where the file is the cache's memory itself and is taken at the start; data-dir by default, off keeps none"},
 		maxText, func(c *Config) *string { return &c.Options.WarmDir }),
-	oneOf(Key{Name: "policy", Group: "Memory", Default: "s3fifo", Example: "lru", Values: []string{"s3fifo", "lru", "lfu", "ttl", "noeviction"},
-		Usage: "what leaves when memory is full: s3fifo tells keys read once from those read again, lru the least recently used, lfu the least often used, ttl the soonest to expire; noeviction refuses writes"},
+	oneOf(Key{Name: "policy", Group: "Memory", Default: "s3fifo", Example: "lru", Values: ringcache.Policies(),
+		Usage: "what leaves when memory is full: s3fifo tells keys read once from those read again, lru the least recently used, lfu the least often used, ttl the soonest to expire, priority classes by rank and quota; noeviction refuses writes"},
 		func(c *Config) *string { return &c.Options.Policy }),
+	classList(Key{Name: "classes", Group: "Memory", Example: "session:=high,512mb;cache:=low",
+		Usage: "classes of keys by prefix for the policy priority, where the longest prefix wins; when memory is needed, classes above their quota give it first, then lower ranks; keys of no class are normal, or what the empty prefix says"}),
 
 	oneOf(Key{Name: "placement", Group: "Placement", Default: "ring", Example: "ring", Values: ring.Names(),
 		Usage: "how slots are placed on nodes; must be equal in the whole cluster"},

@@ -76,7 +76,7 @@ func readYAML(name string, text []byte) ([]given, Faults) {
 			continue
 		}
 		lines[key.Name] = tk.Position.Line
-		text, valueAt, err := scalar(pair.Value, key.list)
+		text, valueAt, err := scalar(pair.Value, key)
 		if valueAt == nil {
 			valueAt = tk
 		}
@@ -90,8 +90,8 @@ func readYAML(name string, text []byte) ([]given, Faults) {
 }
 
 // scalar returns the text of a value and its place. A list key also takes a
-// sequence, which becomes the comma-separated form.
-func scalar(n ast.Node, list bool) (string, *token.Token, error) {
+// sequence, which becomes the form on one line. list is nil within one.
+func scalar(n ast.Node, list *Key) (string, *token.Token, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
 		return n.Value, n.GetToken(), nil
@@ -102,21 +102,25 @@ func scalar(n ast.Node, list bool) (string, *token.Token, error) {
 	case *ast.NullNode:
 		return "", nil, bad("give one or remove the line", "has no value")
 	case *ast.SequenceNode:
-		if !list {
+		if list == nil || !list.list {
 			break
+		}
+		separator := ","
+		if list.separator != "" {
+			separator = list.separator
 		}
 		items := make([]string, 0, len(n.Values))
 		for _, v := range n.Values {
-			item, at, err := scalar(v, false)
+			item, at, err := scalar(v, nil)
 			if err != nil {
 				return "", at, err
 			}
-			if strings.Contains(item, ",") {
-				return "", at, bad("give each item its own line", "%q contains a comma", item)
+			if strings.Contains(item, separator) {
+				return "", at, bad("give each item its own line", "%q contains %q", item, separator)
 			}
 			items = append(items, item)
 		}
-		return strings.Join(items, ","), n.GetToken(), nil
+		return strings.Join(items, separator), n.GetToken(), nil
 	}
 	return "", n.GetToken(), bad("write it on one line", "is not a single value")
 }

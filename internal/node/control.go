@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,13 +55,21 @@ func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
 	}
 }
 
-// redisPolicies are Redis's names of policies that exist here too.
-var redisPolicies = map[string]string{"lru": "allkeys-lru", "lfu": "allkeys-lfu", "random": "allkeys-random"}
+// redisPolicies are Redis's names of policies that mean the same here, the one
+// that CONFIG GET gives first. A policy of Redis that spares keys without a
+// deadline as long as any key has one is not among them, but for volatile-ttl:
+// ttl takes keys without a deadline last, where Redis refuses the write.
+var redisPolicies = []struct{ own, redis string }{
+	{"lru", "allkeys-lru"}, {"lfu", "allkeys-lfu"}, {"ttl", "volatile-ttl"},
+}
 
-// policyName is the name of an eviction policy as Redis's tools know it.
+// policyName is the name of an eviction policy as Redis's tools know it; the
+// others have no name there and keep their own.
 func policyName(name string) string {
-	if r, ok := redisPolicies[name]; ok {
-		return r
+	for _, p := range redisPolicies {
+		if p.own == name {
+			return p.redis
+		}
 	}
 	return name
 }
@@ -70,19 +77,17 @@ func policyName(name string) string {
 // policyOf finds the policy that is meant, by its own name or Redis's.
 func policyOf(v string) (string, error) {
 	v = strings.ToLower(v)
-	for own, redis := range redisPolicies {
-		if v == redis {
-			v = own
+	var names []string
+	for _, own := range engine.Policies() {
+		redis := policyName(own)
+		if v == own || v == redis {
+			return own, nil
+		}
+		if names = append(names, own); redis != own {
+			names = append(names, redis)
 		}
 	}
-	if !slices.Contains(engine.Policies(), v) {
-		names := slices.Clone(engine.Policies())
-		for i := range names {
-			names[i] = policyName(names[i])
-		}
-		return "", errors.New("argument(s) must be one of the following: " + strings.Join(names, ", "))
-	}
-	return v, nil
+	return "", errors.New("argument(s) must be one of the following: " + strings.Join(names, ", "))
 }
 
 // parseMemory reads a size as Redis writes it: a number with an optional unit

@@ -59,6 +59,10 @@ func infoMemory(n *Node, t *infoText) {
 	t.add("used_memory_scripts", 0)
 	both("maxmemory", st.MaxBytes)
 	t.add("maxmemory_policy", policyName(n.eng.Policy()))
+	t.add("ringcache_small_queue_percent", st.SmallShare)
+	for i, c := range st.Classes {
+		t.add(fmt.Sprintf("ringcache_class%d", i), fmt.Sprintf("prefix=%q,rank=%d,quota=%d,bytes=%d,evicted=%d", c.Prefix, c.Rank, c.Quota, c.Bytes, c.Evicted))
+	}
 	ratio("allocator_frag", m.active, m.allocated)
 	ratio("allocator_rss", m.settled, m.active)
 	ratio("rss_overhead", m.rss, m.settled)
