@@ -150,7 +150,7 @@ probe-timeout: 2s
 		`RINGCACHE_Addr: unknown variable; did you mean RINGCACHE_ADDR?`,
 		`--seeds: "10.0.0.3" is not an address; write host:port, for example 127.0.0.1:7001 or [::1]:7001`,
 		`ring.yaml:3:12: max-value: "256qb" is not a size; ` + sizeHint,
-		`ring.yaml:6:9: policy: "lur" is unknown; did you mean "lru"? (one of: s3fifo, lru, lfu, ttl, noeviction)`,
+		`ring.yaml:6:9: policy: "lur" is unknown; did you mean "lru"? (one of: s3fifo, lru, lfu, ttl, priority, noeviction)`,
 		`RINGCACHE_WEIGHT: weight: 101 is out of range; choose 0 to 100`,
 		`--max-clients: "many" is not a whole number; write a whole number from 1 to 1000000`,
 		`RINGCACHE_PROBE_INTERVAL: probe-interval: "1" lacks a unit; add it: 1s or 1ms`,

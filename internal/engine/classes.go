@@ -160,7 +160,7 @@ func (s *shard) classOfWrite(w *write) int {
 	case t == nil:
 		return 0
 	case t.custom != nil:
-		return t.classify(w, s.e.timed(w.now))
+		return s.classify(w, s.e.timed(w.now))
 	default:
 		return t.of(w.key)
 	}

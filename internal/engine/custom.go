@@ -74,9 +74,13 @@ type Record struct {
 }
 
 // classify asks for the class of a write.
-func (t *classTable) classify(w *write, now int64) (class int) {
+func (s *shard) classify(w *write, now int64) (class int) {
+	t := s.e.classes
+	b := s.e.newBatch()
+	defer s.e.freeBatch(b)
 	defer t.caught()
-	class = t.custom.Class(Write{Key: w.key, Size: len(w.value), Deadline: w.deadline, Now: now})
+	b.bytes = append(b.bytes[:0], w.key...) // a copy: the caller's key would have to be on the heap
+	class = t.custom.Class(Write{Key: b.bytes, Size: len(w.value), Deadline: w.deadline, Now: now})
 	return max(0, min(class, MaxClasses-1))
 }
 
