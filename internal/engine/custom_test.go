@@ -8,7 +8,7 @@ import (
 )
 
 // loggedIn is a custom policy: sessions in class 1, which leaves last.
-type loggedIn struct{ judged, kept int }
+type loggedIn struct{ judged int }
 
 func (p *loggedIn) Class(w Write) int {
 	if bytes.HasPrefix(w.Key, []byte("session:")) {
