@@ -104,6 +104,23 @@ func (t *classTable) of(key []byte) int {
 	return best
 }
 
+// identity tells tables apart that put keys into different classes. What a
+// custom policy does cannot be seen from here.
+func (t *classTable) identity() uint64 {
+	switch {
+	case t == nil:
+		return 0
+	case t.custom != nil:
+		return 1
+	}
+	h := newHasher(1)
+	id := uint64(2)
+	for _, c := range t.list {
+		id = id*0x9e3779b97f4a7c15 + h.sum([]byte(c.Prefix))
+	}
+	return id
+}
+
 // level orders classes: that with the lowest gives memory first.
 func (t *classTable) level(c int) int {
 	if k := &t.list[c]; k.Quota == 0 || t.use[c].bytes.Load() <= k.Quota {

@@ -30,6 +30,7 @@ func (im *image) encode(w *metaWriter, e *Engine) {
 	w.word(e.picks.Load())
 	w.num(uint64(e.maxKey))
 	w.num(uint64(e.maxValue))
+	w.word(e.classes.identity())
 	w.num(uint64(len(im.chunks)))
 	last := 0
 	for _, c := range im.chunks {
@@ -54,6 +55,7 @@ func (e *Engine) decode(section []byte) (*image, error) {
 	maxKey, maxValue := r.num(maxKeyLimit), r.num(maxValueLimit)
 	r.check(int(maxKey) <= e.maxKey, "keys may have up to %d bytes in there, %d here", maxKey, e.maxKey)
 	r.check(int(maxValue) <= e.maxValue, "values may have up to %d bytes in there, %d here", maxValue, e.maxValue)
+	classed := r.word() == e.classes.identity()
 	a := &e.arena
 	c := &claims{free: make([]uint64, len(a.free))}
 	im.decodeChunks(r, c)
@@ -61,7 +63,7 @@ func (e *Engine) decode(section []byte) (*image, error) {
 	e.hash = newHasher(e.seed)
 	var chains int64
 	for i := range e.shards {
-		chains += e.shards[i].decode(r, c, births)
+		chains += e.shards[i].decode(r, c, births, classed)
 	}
 	r.check(len(r.b) == 0, "%d bytes are left over", len(r.b))
 	r.check(c.left<<a.blockShift == chains, "%d blocks belong to nothing, chains have %d bytes", c.left, chains)
@@ -74,7 +76,13 @@ func (e *Engine) decode(section []byte) (*image, error) {
 		a.adopt(k.index, k.free)
 	}
 	for i := range e.shards {
-		e.shards[i].publish()
+		s := &e.shards[i]
+		if t := e.classes; t != nil {
+			for class, n := range s.classBytes {
+				t.use[class].bytes.Add(n)
+			}
+		}
+		s.publish()
 	}
 	return im, nil
 }

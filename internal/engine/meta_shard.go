@@ -26,7 +26,7 @@ func (s *shard) encode(w *metaWriter) {
 		w.num(uint64(n))
 		for id := s.queues[q].oldest; id != 0; id = s.segs[id].newer {
 			flags := uint64(0)
-			if s.open[q][s.segs[id].bucket] == id {
+			if s.open[q][s.segs[id].lane] == id {
 				flags |= segOpen
 			}
 			s.segs[id].encode(w, flags)
@@ -36,6 +36,11 @@ func (s *shard) encode(w *metaWriter) {
 	for _, b := range s.ghosts.blocks {
 		w.num(uint64(b))
 	}
+	w.num(uint64(s.ghosts.sets))
+	w.num(uint64(s.ghosts.ways))
+	for _, n := range s.classBytes {
+		w.num(uint64(n))
+	}
 	s.encodeSlots(w)
 }
 
@@ -43,7 +48,7 @@ func (g *segment) encode(w *metaWriter, flags uint64) {
 	w.num(flags)
 	w.num(uint64(g.start))
 	w.num(uint64(g.blocks))
-	w.num(uint64(g.bucket))
+	w.num(uint64(g.lane))
 	w.num(uint64(g.size))
 	w.num(uint64(g.live))
 	w.num(uint64(g.count))
@@ -55,8 +60,9 @@ func (g *segment) encode(w *metaWriter, flags uint64) {
 	w.sint(g.latest)
 }
 
-// decode fills an empty shard.
-func (s *shard) decode(r *metaReader, c *claims, births uint64) (chains int64) {
+// decode fills an empty shard. If classed is false, the classes of the keys
+// have changed: all entries belong to the first one until they are written again.
+func (s *shard) decode(r *metaReader, c *claims, births uint64, classed bool) (chains int64) {
 	s.era = r.sint()
 	s.rand.state = r.word()
 	s.begun = uint32(r.num(1<<32 - 1))
@@ -73,19 +79,43 @@ func (s *shard) decode(r *metaReader, c *claims, births uint64) (chains int64) {
 			}
 			id := uint32(len(s.segs))
 			s.segs = append(s.segs, segment{})
-			s.link(r, c, id, q, births)
+			s.link(r, c, id, q, births, classed)
 			keys += int64(s.segs[id].count)
 			chains += s.segs[id].held
 		}
 	}
 	s.decodeGhosts(r, c)
+	for i := range s.classBytes {
+		s.classBytes[i] = int64(r.num(1 << 62))
+	}
 	s.decodeSlots(r, c)
+	s.countClasses(r, classed)
 	r.check(keys == s.keys.Load(), "shard %d: %d records for %d keys", s.id, keys, s.keys.Load())
 	return chains
 }
 
+// countClasses brings the bytes of classes in line with what the slots hold.
+func (s *shard) countClasses(r *metaReader, classed bool) {
+	var all, sum int64
+	for i := range s.slots {
+		all += s.slots[i].bytes.Load()
+	}
+	for _, n := range s.classBytes {
+		sum += n
+	}
+	switch {
+	case s.e.classes == nil:
+		clear(s.classBytes[:])
+	case !classed:
+		clear(s.classBytes[:])
+		s.classBytes[0] = all
+	default:
+		r.check(sum == all, "shard %d: its classes have %d bytes, its slots %d", s.id, sum, all)
+	}
+}
+
 // link decodes a segment as the newest of its queue and adds it to the sums.
-func (s *shard) link(r *metaReader, c *claims, id uint32, q int, births uint64) {
+func (s *shard) link(r *metaReader, c *claims, id uint32, q int, births uint64, classed bool) {
 	flags := r.num(segOpen)
 	g := &s.segs[id]
 	g.decode(r, c, &s.e.arena, births)
@@ -93,6 +123,10 @@ func (s *shard) link(r *metaReader, c *claims, id uint32, q int, births uint64) 
 		*g = segment{}
 		return
 	}
+	if !classed {
+		g.lane %= buckets
+	}
+	s.classed[classOfLane(g.lane)]++
 	l := &s.queues[q]
 	g.queue, g.older = uint8(q), l.newest
 	if l.newest != 0 {
@@ -102,8 +136,8 @@ func (s *shard) link(r *metaReader, c *claims, id uint32, q int, births uint64) 
 	}
 	l.newest = id
 	l.bytes += s.heldBy(g)
-	l.blocks[g.bucket] += g.blocks
-	if open := &s.open[q][g.bucket]; flags&segOpen != 0 {
+	l.blocks[g.lane] += g.blocks
+	if open := &s.open[q][g.lane]; flags&segOpen != 0 && (classed || *open == 0) {
 		r.check(*open == 0, "shard %d: two segments are open side by side", s.id)
 		*open = id
 	}
@@ -117,7 +151,7 @@ func (g *segment) decode(r *metaReader, c *claims, a *arena, births uint64) {
 	start, blocks := r.num(1<<32-1), r.num(chunkBlocks)
 	r.claim(c, start, blocks)
 	g.start, g.blocks = uint32(start), uint32(blocks)
-	g.bucket = uint8(r.num(buckets - 1))
+	g.lane = uint8(r.num(MaxClasses*buckets - 1))
 	g.size = uint32(r.num(blocks << a.blockShift))
 	g.live = uint32(r.num(uint64(g.size)))
 	g.count = uint32(r.num(uint64(g.live) / headBytes))
@@ -140,6 +174,10 @@ func (s *shard) decodeGhosts(r *metaReader, c *claims) {
 		}
 		s.ghosts.blocks = append(s.ghosts.blocks, uint32(b))
 	}
+	sets := r.num(uint64(n * s.e.arena.blockBytes / ghostSet))
+	ways := r.num(ghostWays)
+	r.check(sets&(sets-1) == 0 && (sets == 0) == (ways == 0), "shard %d: %d sets of %d evicted keys", s.id, sets, ways)
+	s.ghosts.sets, s.ghosts.ways = uint32(sets), uint32(ways)
 }
 
 // encodeSlots writes, for each page, its block and how many neighbours share it

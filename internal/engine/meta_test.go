@@ -27,7 +27,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
 			"debt": fresh, "windows": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
 			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
-			"outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh}},
+			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh}},
 		{arena{}, map[string]string{
 			"mem": kept, "blockBytes": follows, "blockShift": follows, "chunkShift": follows, "unit": follows, "mu": fresh, "free": kept,
 			"some": follows, "empty": follows, "taken": fresh, "slack": fresh, "open": follows, "most": fresh, "homes": follows, "stash": follows,
@@ -36,15 +36,15 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{shardState{}, map[string]string{
 			"cells": kept, "mu": fresh, "e": follows, "id": follows, "slots": kept, "data": kept, "ghosts": kept, "pages": follows, "keys": follows,
 			"oldest": follows, "era": kept, "feeds": fresh, "pending": fresh, "rand": kept, "sweep": fresh, "scratch": fresh, "txn": fresh,
-			"counters": fresh, "checks": fresh}},
+			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows}},
 		{data{}, map[string]string{
-			"segs": kept, "spare": fresh, "queues": kept, "open": kept, "full": follows, "live": follows, "dead": follows, "vols": follows, "begun": kept,
+			"segs": kept, "classed": follows, "classBytes": kept, "spare": fresh, "queues": kept, "open": kept, "full": follows, "live": follows, "dead": follows, "vols": follows, "begun": kept,
 			"keep": fresh, "working": fresh}},
 		{segment{}, map[string]string{
-			"start": kept, "blocks": kept, "newer": follows, "older": follows, "queue": follows, "bucket": kept, "size": kept, "live": kept,
+			"start": kept, "blocks": kept, "newer": follows, "older": follows, "queue": follows, "lane": kept, "size": kept, "live": kept,
 			"count": kept, "vols": kept, "turn": kept, "held": kept, "born": kept, "soonest": kept, "latest": kept}},
 		{queue{}, map[string]string{"newest": follows, "oldest": follows, "bytes": follows, "blocks": follows}},
-		{ghosts{}, map[string]string{"blocks": kept}},
+		{ghosts{}, map[string]string{"blocks": kept, "sets": kept, "ways": kept}},
 		{slotState{}, map[string]string{
 			"dir": kept, "keys": kept, "bytes": kept, "winFull": fresh, "win": fresh}},
 		{directory{}, map[string]string{"depth": kept, "deep": follows, "pages": kept}},

@@ -19,7 +19,7 @@ func long() bool { return os.Getenv("RINGCACHE_LONG") != "" }
 // modelSteps is how many operations TestModel runs: RINGCACHE_MODEL_STEPS, or
 // what a run of all tests has time for.
 func modelSteps(t *testing.T) int {
-	steps := 400_000
+	steps := 200_000
 	if testing.Short() || raceEnabled || invariant.Enabled {
 		steps = 35_000
 	}
