@@ -22,7 +22,6 @@ const (
 	bucketsFrom   = 48 // segments that a shard needs for more than one bucket
 	segmentsAimed = 32 // how many segments a shard is divided into
 	ownAimed      = 8  // how many segments the part of a queue that shares a bucket is divided into at least
-	smallSegments = 6  // how many segments the small queue has at least, if they hold 4 records
 	recordsAimed  = 16 // how many records a segment should hold at least, if an eighth of the shard allows it
 	// leftAfter is how many segments a shard begins until an open one that is
 	// still not full takes records of other buckets too. Its memory is taken:
@@ -85,14 +84,15 @@ func (s *shard) segOf(l loc) uint32 {
 func (s *shard) target(q, b, size int) int {
 	a := &s.e.arena
 	total := int(s.queues[small].bytes + s.queues[main].bytes)
+	aimed := recordsAimed
+	if a.blockBytes == maxBlockBytes {
+		aimed *= 4 // a segment's unused end matters more than fine queues
+	}
 	own := int(s.queues[q].blocks[b]) << a.blockShift / ownAimed
 	if b%buckets == bucketLarge {
 		own = total // that counts with chains
 	}
-	n := max(min(total/segmentsAimed, own), min(recordsAimed*size, total/8, 2*own)) >> a.blockShift
-	if q == small && s.e.policy.Load().probes {
-		n = min(n, max(total*int(s.e.smallShare())/(100*smallSegments), 4*size)>>a.blockShift)
-	}
+	n := max(min(total/segmentsAimed, own), min(aimed*size, total/8, 2*own)) >> a.blockShift
 	if n <= 1 {
 		return 1
 	}
