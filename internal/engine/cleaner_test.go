@@ -64,7 +64,7 @@ func TestNothingLeavesBelowTheLimit(t *testing.T) {
 // and rests when there is room again.
 func TestCleanerKeepsRoomAheadOfWriters(t *testing.T) {
 	const limit = 16 << 20
-	e, _ := newTest(t, Options{MaxBytes: limit})
+	e, _ := newTest(t, Options{MaxBytes: limit, Shards: 16})
 	e.jobs = make(chan *shard, aheadJobs) // the cleaner's work is done here, step by step
 	value := make([]byte, 100)
 	n := 0

@@ -41,8 +41,9 @@ const (
 )
 
 // shardBytes is the least memory per shard that the default number of shards
-// leaves.
-const shardBytes = 1 << 20
+// leaves: a shard is a cache of its own but for the choice of a victim, and with
+// 1 MiB it has too few of large records to tell them apart.
+const shardBytes = 1 << 22
 
 // maxValueLimit is the largest MaxValue that may be configured: Redis's own
 // limit of a string.
@@ -54,7 +55,7 @@ type Options struct {
 	MaxBytes     int64        // memory limit over everything the entries take; 0 = none (16 GiB)
 	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
 	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
-	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 256 MiB
+	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 1 GiB
 	Policy       string       // one of Policies; "" = DefaultPolicy
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
@@ -186,7 +187,7 @@ func setDefaults(o *Options) {
 }
 
 // defaultShards gives each shard enough memory for queues of many segments: a
-// cache of 1 MiB or less has one.
+// cache of 4 MiB or less has one.
 func defaultShards(maxBytes int64) int {
 	n := DefaultShards
 	for maxBytes > 0 && n > 1 && int64(n)*shardBytes > maxBytes {

@@ -183,7 +183,7 @@ func TestScanReturnsWhatStaysBesideWriters(t *testing.T) {
 		}
 		missed := 0
 		for i := range stay {
-			if k := string(keyFor(i)); seen[k] > 1 || seen[k] == 0 && !gone[k] {
+			if k := keyFor(i); seen[string(k)] > 1 || seen[string(k)] == 0 && !gone[string(k)] {
 				missed++
 			}
 		}
