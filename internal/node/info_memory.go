@@ -66,8 +66,12 @@ func infoMemory(n *Node, t *infoText) {
 	ratio("allocator_frag", m.active, m.allocated)
 	ratio("allocator_rss", m.settled, m.active)
 	ratio("rss_overhead", m.rss, m.settled)
-	t.add("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(m.used, 1))))
-	t.add("mem_fragmentation_bytes", m.rss-m.used)
+	frag, beyond := 1.0, int64(0)
+	if m.used > 0 { // an empty node is not fragmented
+		frag, beyond = float64(m.rss)/float64(m.used), m.rss-m.used
+	}
+	t.add("mem_fragmentation_ratio", fmt.Sprintf("%.2f", frag))
+	t.add("mem_fragmentation_bytes", beyond)
 	t.add("mem_not_counted_for_evict", 0)
 	t.add("mem_replication_backlog", 0)
 	t.add("mem_clients_slaves", 0)
