@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -63,10 +64,28 @@ func runTo(t *testing.T, code int, cmd *exec.Cmd) (stdout, stderr string) {
 	return out.String(), errOut.String()
 }
 
+// written is what a running process has written so far.
+type written struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *written) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *written) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
 // process is a command that keeps running.
 type process struct {
 	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	stderr written
 	first  string // first line of stdout
 	rest   chan string
 }

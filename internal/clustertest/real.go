@@ -45,8 +45,9 @@ func OpenReal(change func(*node.Options), seeds ...string) (*RealNode, error) {
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	o := node.Options{Cluster: "test", Host: "127.0.0.1", Port: uint16(number), Weight: 1, JoinTimeout: 10 * time.Second,
-		Discovery: fixed(seeds), Membership: membership.Options{Bind: "127.0.0.1:0"}, Version: "7.4.0", MaxClients: 10000,
+	o := node.Options{Cluster: "test", Host: "127.0.0.1", Port: uint16(number), Weight: 1,
+		JoinTimeout: time.Minute, // for machines that are busy with other tests
+		Discovery:   fixed(seeds), Membership: membership.Options{Bind: "127.0.0.1:0"}, Version: "7.4.0", MaxClients: 10000,
 		Engine: engine.Options{MaxBytes: 64 << 20}}
 	if change != nil {
 		change(&o)
