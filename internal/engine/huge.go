@@ -13,30 +13,41 @@ const (
 	hugeChunks = hugeBytes >> 18
 	// hugeMost is how many huge pages one sweep makes: each copies its 2 MiB.
 	hugeMost = 8
+	// hugeSlack is how many bytes of a huge page need not be taken yet: the ends
+	// of open segments and free blocks would count as memory of the process.
+	hugeSlack = hugeBytes / 64
+	// hugeLooks is at how many of them one sweep looks for that.
+	hugeLooks = 64
 )
 
 // huge is the state of huge pages.
 type huge struct {
 	sync.Mutex        // held while pages are made or given back; taken before the arena's
 	done       []bool // per huge page: made, or not to be had
+	next, left int    // where wide goes on, and how many it has still to look at
 	off        bool   // the system makes none
 }
 
-// widen makes huge pages of chunks that are in use.
+// widen makes huge pages of chunks whose memory is taken, all but a few pages.
 func (a *arena) widen() {
 	a.huge.Lock()
 	defer a.huge.Unlock()
 	if a.huge.off || 1<<a.chunkShift*hugeChunks != hugeBytes {
 		return
 	}
-	for n := 0; n < hugeMost; n++ {
-		i := a.wide()
-		if i < 0 {
+	if a.huge.done == nil {
+		a.huge.done = make([]bool, len(a.free)/hugeChunks)
+	}
+	made := 0
+	for looks := range hugeLooks {
+		i := a.wide(looks == 0)
+		if i < 0 || made == hugeMost {
 			return
 		}
-		if a.huge.done == nil {
-			a.huge.done = make([]bool, (len(a.free)+hugeChunks-1)/hugeChunks)
+		if a.mem.resident(i*hugeBytes, hugeBytes) < hugeBytes-hugeSlack {
+			continue
 		}
+		made++
 		a.huge.done[i] = true
 		if !a.mem.collapse(i*hugeBytes, hugeBytes) {
 			a.huge.off = true
@@ -45,23 +56,27 @@ func (a *arena) widen() {
 	}
 }
 
-// wide returns the first huge page's worth of chunks that are all open and that
-// are none yet, -1 if there is none.
-func (a *arena) wide() int {
+// wide returns the next huge page's worth of chunks that are all open and that
+// are none yet, once each after a call with first; -1 if there is none left.
+func (a *arena) wide(first bool) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open > a.most {
 		return -1 // free blocks were given back, to keep within the limit (dry)
 	}
-	for w := range a.empty {
-		closed := a.empty[w] &^ a.taken[w]
-		if closed == ^uint64(0) {
-			continue
+	h := &a.huge
+	if first {
+		h.left = len(h.done)
+	}
+	for ; h.left > 0; h.left-- {
+		i := h.next
+		if h.next++; h.next == len(h.done) {
+			h.next = 0
 		}
-		for i := w * (64 / hugeChunks); i < (w+1)*(64/hugeChunks) && (i+1)*hugeChunks <= len(a.free); i++ {
-			if closed&maskOf(i*hugeChunks%64, hugeChunks) == 0 && (a.huge.done == nil || !a.huge.done[i]) {
-				return i
-			}
+		c := i * hugeChunks
+		if closed := a.empty[c/64] &^ a.taken[c/64]; closed&maskOf(c%64, hugeChunks) == 0 && !h.done[i] {
+			h.left--
+			return i
 		}
 	}
 	return -1

@@ -4,6 +4,8 @@ package engine
 
 import (
 	"errors"
+	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,4 +18,21 @@ func (b *backing) collapse(off, n int) bool {
 		return false
 	}
 	return !errors.Is(unix.Madvise(b.regions[0][off:off+n], unix.MADV_COLLAPSE), unix.EINVAL)
+}
+
+// resident returns how many of n bytes from off on are memory of the process.
+func (b *backing) resident(off, n int) (bytes int) {
+	if b.file != nil {
+		return n // collapse refuses it
+	}
+	var pages [hugeBytes / 4096]byte
+	size := os.Getpagesize()
+	at := unsafe.Pointer(&b.regions[0][off])
+	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(at), uintptr(n), uintptr(unsafe.Pointer(&pages))); e != 0 {
+		return 0
+	}
+	for i := range n / size {
+		bytes += int(pages[i]&1) * size
+	}
+	return bytes
 }

@@ -3,3 +3,5 @@
 package engine
 
 func (b *backing) collapse(int, int) bool { return false }
+
+func (b *backing) resident(int, int) int { return 0 }
