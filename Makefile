@@ -28,7 +28,8 @@ test: setup ## run all tests, those against real Redis clients and servers inclu
 
 race: ## run the tests with the race detector
 	@scripts/setup.sh --race
-	RINGCACHE_DIFF_COMMANDS=10000 go test -race ./...
+	RINGCACHE_DIFF_COMMANDS=10000 go test -race $$(go list ./... | grep -v internal/engine$$)
+	go test -race -short -timeout 15m ./internal/engine
 
 vet: ## go vet in all modules, and staticcheck
 	go vet ./...
