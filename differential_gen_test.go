@@ -174,12 +174,14 @@ func (h *history) next() []string {
 		h.queued = h.queued[1:]
 		return first
 	}
-	switch h.IntN(5) {
+	switch h.IntN(6) {
 	case 0:
 		return h.keyCommand()
 	case 1:
 		return h.ttlCommand()
 	case 2:
+		return h.bitCommand()
+	case 3:
 		if h.chance(30) {
 			return h.oddCommand()
 		}

@@ -151,7 +151,9 @@ type Arg struct {
 	KeySpec  int
 	Optional bool
 	Multiple bool
-	Args     []Arg
+	// MultipleToken says that the token of a Multiple argument is repeated too.
+	MultipleToken bool
+	Args          []Arg
 }
 
 // FullName is the name as COMMAND shows it: "get", "object|encoding".

@@ -9,6 +9,7 @@ import (
 // names of the groups are Redis's.
 var docGroups = []struct{ group, title string }{
 	{"string", "Strings"},
+	{"bitmap", "Bitmaps"},
 	{"generic", "Keys and expiration"},
 	{"connection", "Connection"},
 	{"server", "Server"},
@@ -109,7 +110,10 @@ func (a Arg) syntax() string {
 		}
 	}
 	if a.Multiple {
-		more := strings.TrimPrefix(s, a.Token+" ")
+		more := s
+		if !a.MultipleToken {
+			more = strings.TrimPrefix(s, a.Token+" ")
+		}
 		s += " [" + more + " ...]"
 	}
 	if a.Optional {

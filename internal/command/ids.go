@@ -47,6 +47,16 @@ const (
 	DecrBy
 	IncrByFloat
 	DelIfEq
+	LCS
+
+	// Bitmaps.
+	SetBit
+	GetBit
+	BitCount
+	BitPos
+	BitOp
+	BitField
+	BitFieldRO
 
 	// Keys.
 	Del

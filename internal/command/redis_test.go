@@ -233,6 +233,9 @@ func renderArgs(args []Arg, indent string) string {
 		if a.Multiple {
 			b.WriteString(" multiple")
 		}
+		if a.MultipleToken {
+			b.WriteString(" multiple_token")
+		}
 		b.WriteString("\n" + renderArgs(a.Args, indent+"  "))
 	}
 	return b.String()

@@ -11,7 +11,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // table is what the data in the table_*.go files becomes when the package is
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
-	connectionCommands, stringCommands, valueCommands, keyCommands, ttlCommands,
+	connectionCommands, stringCommands, valueCommands, bitmapCommands, keyCommands, ttlCommands,
 	serverCommands, clusterCommands, internalCommands,
 )
 
@@ -66,7 +66,8 @@ func complete(c *Command) {
 
 // categoryOrder is the order of ACL categories in replies.
 var categoryOrder = []string{
-	"@keyspace", "@read", "@write", "@string", "@admin", "@fast", "@slow", "@dangerous", "@connection",
+	"@keyspace", "@read", "@write", "@bitmap", "@string", "@admin", "@fast", "@slow", "@dangerous", "@connection",
+	"@transaction", "@scripting",
 }
 
 // categories adds the categories that flags imply to the explicit ones.
@@ -131,3 +132,5 @@ func (a Arg) spec(i int) Arg { a.KeySpec = i; return a }
 func (a Arg) optional() Arg { a.Optional = true; return a }
 
 func (a Arg) multiple() Arg { a.Multiple = true; return a }
+
+func (a Arg) multipleToken() Arg { a.MultipleToken = true; return a }

@@ -188,4 +188,14 @@ var valueCommands = []*Command{
 		KeySpecs:   []KeySpec{keyAt(1, "RW", "access", "update")},
 		Args:       []Arg{keyArg, arg("increment", "double")},
 	},
+	{
+		ID: LCS, Name: "lcs", Arity: -3, Flags: ReadOnly, Group: "string", Since: "7.0.0",
+		Summary: "Finds the longest common subsequence of two values.", Complexity: "O(N*M) where N and M are the lengths of both values",
+		Categories: []string{"@string"},
+		KeySpecs:   []KeySpec{{Flags: []string{"RO", "access"}, Index: 1, LastKey: 1, Step: 1}},
+		Args: []Arg{
+			arg("key1", "key"), arg("key2", "key"), word("len").optional(), word("idx").optional(),
+			arg("len", "integer").token("MINMATCHLEN").optional(), word("withmatchlen").optional(),
+		},
+	},
 }
