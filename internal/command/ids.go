@@ -47,6 +47,9 @@ const (
 	DecrBy
 	IncrByFloat
 	DelIfEq
+	MSetEx
+	DelEx
+	Digest
 	LCS
 
 	// Bitmaps.

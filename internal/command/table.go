@@ -40,6 +40,10 @@ func byName(a, b *Command) int { return strings.Compare(a.Name, b.Name) }
 // subcommands.
 func complete(c *Command) {
 	for i, s := range c.KeySpecs {
+		if s.KeyNum { // first, last and step cannot say it
+			c.Flags |= MovableKeys
+			continue
+		}
 		last := s.LastKey
 		if last >= 0 {
 			last += s.Index
@@ -106,6 +110,11 @@ func keyAt(index int, flags ...string) KeySpec {
 
 func keysFrom(index, step int, flags ...string) KeySpec {
 	return KeySpec{Flags: flags, Index: index, LastKey: -1, Step: step}
+}
+
+// keysCounted is a number at index with as many keys behind it.
+func keysCounted(index, step int, flags ...string) KeySpec {
+	return KeySpec{Flags: flags, Index: index, Step: step, KeyNum: true}
 }
 
 var keyArg = arg("key", "key")

@@ -38,6 +38,10 @@ const (
 	errBitOverflow    = "ERR Invalid OVERFLOW type specified"
 	errBitFieldRO     = "ERR BITFIELD_RO only supports the GET subcommand"
 	errLCSBoth        = "ERR If you want both the length and indexes, please just use IDX."
+	errDigest         = "ERR must be exactly 16 hexadecimal characters"
+	errCondition      = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"
+	errNumKeys        = "ERR invalid numkeys value"
+	errPairs          = "ERR wrong number of key-value pairs"
 	errIdleNotTracked = "ERR An LFU maxmemory policy is selected, idle time not tracked. " +
 		"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 )

@@ -17,6 +17,9 @@ var handlers = [command.NumCommands]handler{
 	command.MSet:        mset,
 	command.MSetNX:      msetNX,
 	command.DelIfEq:     delIfEq,
+	command.MSetEx:      msetEx,
+	command.DelEx:       delEx,
+	command.Digest:      digest,
 	command.Append:      appendValue,
 	command.GetRange:    getRange,
 	command.SubStr:      getRange,
@@ -76,4 +79,5 @@ var keyless = [command.NumCommands]handler{
 	command.ObjectHelp: object,
 	command.Memory:     memory,
 	command.MemoryHelp: memory,
+	command.MSetEx:     msetEx, // with a number of keys that is wrong
 }

@@ -49,7 +49,7 @@ var Rooms = []Room{
 		Why: "detection runs inside the request path and is measured by itself"},
 	{Path: "internal/topology", Floor: 1, Modules: []string{xxh3}, NoGo: true, NoStd: []string{"net"},
 		Why: "a View is a value: everything that reads it must be free to keep it"},
-	{Path: "internal/exec", Floor: 1, NoStd: []string{"net", "context"}, NoGo: true,
+	{Path: "internal/exec", Floor: 1, Modules: []string{xxh3}, NoStd: []string{"net", "context"}, NoGo: true,
 		Why: "commands over one held slot run without a cluster, a session or a clock of their own"},
 	{Path: "internal/membership", Floor: 1, Same: []string{"internal/topology"}, Modules: []string{memberlist},
 		Never: []string{"internal/engine", "internal/exec"},
