@@ -18,6 +18,16 @@ func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w 
 
 func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
 
+func (h handler) Admit(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	return h.n.Admit(session{s}, cmd, args, w)
+}
+
+func (h handler) Transact(s *server.Session, t *server.Transaction, w *resp.Writer) {
+	h.n.Transact(session{s}, t, w)
+}
+
+func (h handler) Forget(s *server.Session) { h.n.Forget(session{s}) }
+
 // session is a server's session as a node sees it.
 type session struct{ *server.Session }
 

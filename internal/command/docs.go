@@ -11,6 +11,7 @@ var docGroups = []struct{ group, title string }{
 	{"string", "Strings"},
 	{"bitmap", "Bitmaps"},
 	{"generic", "Keys and expiration"},
+	{"transactions", "Transactions"},
 	{"connection", "Connection"},
 	{"server", "Server"},
 	{"cluster", "Cluster"},
@@ -28,6 +29,9 @@ introduced the command, so that you can tell whether your client knows it.
 - The keys of one command must lie in one slot (use a hash tag such as
   ` + "`{user:1}`" + `); otherwise the answer is CROSSSLOT. Commands marked *splits*
   carry the tip that lets cluster clients split them by slot.
+- A transaction works on the keys of one slot, the watched ones included, and
+  EXEC is one step for everybody else; commands that look at the whole node
+  (KEYS, FLUSHALL, INFO ...) do not stand in one together with keys.
 - Commands about keys in general (KEYS, SCAN, DBSIZE, RANDOMKEY, FLUSHALL) see
   the keys of the node that they are sent to, as in Redis Cluster.
 `

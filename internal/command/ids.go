@@ -23,6 +23,13 @@ const (
 	ReadOnlyCmd
 	ReadWrite
 	Asking
+	Multi
+	Exec
+	Discard
+
+	// Transactions: the node knows who watches what.
+	Watch
+	Unwatch
 
 	// Strings.
 	Get

@@ -11,7 +11,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // table is what the data in the table_*.go files becomes when the package is
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
-	connectionCommands, stringCommands, valueCommands, bitmapCommands, keyCommands, ttlCommands,
+	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, keyCommands, ttlCommands,
 	serverCommands, clusterCommands, internalCommands,
 )
 

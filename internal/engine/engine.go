@@ -326,6 +326,9 @@ func (e *Engine) SetServing(slot uint16, on bool) {
 	s, _ := e.at(slot)
 	s.mu.Lock()
 	s.mark(e.place(slot), cellServing, on && !e.closed.Load())
+	if !on && s.watched != nil {
+		s.noteLoss(slot & (Slots - 1))
+	}
 	s.unlock()
 }
 

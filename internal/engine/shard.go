@@ -39,6 +39,8 @@ type shardState struct {
 	present    atomic.Uint32 // classes of its segments, as bits; for the same choice
 	oldest     atomic.Int64  // birth of the segment that leaves next, for the choice of a shard to evict from
 
+	watched map[watchedKey][]watcher // nil if there is none
+
 	feeds []*Feed // replaced, never changed in place
 	rand  rng
 	sweep
@@ -208,7 +210,7 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 		s.invalidated++
 		kind = EventInvalidate
 	}
-	if len(s.feeds) > 0 {
+	if len(s.feeds) > 0 || s.watched != nil {
 		s.emit(kind, slot, s.key(r), s.deadline(r))
 	}
 	st.keys.Add(-1)

@@ -81,3 +81,14 @@ var keyless = [command.NumCommands]handler{
 	command.MemoryHelp: memory,
 	command.MSetEx:     msetEx, // with a number of keys that is wrong
 }
+
+// HoldSafe reports whether a command without keys, or the answer to one whose
+// keys are missing, may be executed while a slot is held: it asks nothing of the
+// Engine that takes a lock.
+func HoldSafe(id command.ID) bool {
+	switch id {
+	case command.Time, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx:
+		return true
+	}
+	return false
+}

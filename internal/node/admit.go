@@ -40,7 +40,10 @@ func (n *Node) Exec(s Session, cmd *command.Command, args [][]byte, w *resp.Writ
 }
 
 // Closed tells the node that a session ended.
-func (n *Node) Closed(s Session) { s.SetAttachment(nil) }
+func (n *Node) Closed(s Session) {
+	n.Forget(s)
+	s.SetAttachment(nil)
+}
 
 func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	group := cmd
@@ -52,6 +55,11 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
+	case command.Watch:
+		n.watch(s, args, w)
+	case command.Unwatch:
+		n.unwatch(s)
+		w.Simple("OK")
 	case command.Info:
 		n.info(args, w)
 	case command.Config:

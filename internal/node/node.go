@@ -68,6 +68,7 @@ type Node struct {
 	calls    sync.Pool // of *exec.Call
 	contact  contacts
 	settings settings
+	watched  atomic.Int64 // bytes of the keys that sessions watch
 	counts   counters
 }
 

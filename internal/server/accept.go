@@ -94,6 +94,7 @@ func (s *Server) admit(conn net.Conn) {
 
 // remove forgets a session that has ended.
 func (s *Server) remove(c *Session) {
+	c.endMulti()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)

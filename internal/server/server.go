@@ -151,6 +151,8 @@ type Server struct {
 	counters counters
 	budget   budget
 
+	transactor Transactor // the Handler, if it is one
+
 	mu       sync.Mutex
 	listener net.Listener
 	sessions map[uint64]*Session // every session that is being served
@@ -181,6 +183,7 @@ func New(o Options) (*Server, error) {
 		normal:   resp.DefaultLimits(max(o.MaxValue, maxKey)),
 		peer:     resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),
 	}
+	s.transactor, _ = o.Handler.(Transactor)
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2
 	s.SetPassword(o.Password)

@@ -55,14 +55,15 @@ type Session struct {
 	asking  bool
 	closing bool // close after the replies were flushed
 
-	replyOff bool   // CLIENT REPLY OFF
-	skip     bool   // the reply of the current command is dropped
-	skipNext bool   // CLIENT REPLY SKIP: that of the next one
-	unpaid   int    // bytes of replies while unauthenticated
-	paid     int    // the capacity of w.Buf that is booked
-	most     int    // the most arguments of a command in this turn
-	tight    bool   // w.Buf is beyond the budget: flush and give it back
-	busy     string // the answer to the command that is being skipped for want of memory
+	multi    *Transaction // between MULTI and EXEC
+	replyOff bool         // CLIENT REPLY OFF
+	skip     bool         // the reply of the current command is dropped
+	skipNext bool         // CLIENT REPLY SKIP: that of the next one
+	unpaid   int          // bytes of replies while unauthenticated
+	paid     int          // the capacity of w.Buf that is booked
+	most     int          // the most arguments of a command in this turn
+	tight    bool         // w.Buf is beyond the budget: flush and give it back
+	busy     string       // the answer to the command that is being skipped for want of memory
 	commands uint64
 	errors   uint64
 	lastSeen *command.Command
@@ -70,6 +71,7 @@ type Session struct {
 	stop    atomic.Uint32
 	isPeer  atomic.Bool
 	active  atomic.Int64 // ms since created, at the last turn
+	queued  atomic.Int64 // commands of the open transaction and one more; 0 without
 	pending atomic.Int64 // bytes read and not yet parsed
 	held    atomic.Int64 // bytes of both buffers and the parser's lists
 	last    atomic.Pointer[command.Command]

@@ -129,6 +129,9 @@ func (s *Session) finish(cmd *command.Command) {
 	s.commands++
 	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
 		s.errors++
+		if s.multi != nil {
+			s.multiFailed(cmd)
+		}
 	}
 	if cmd == nil || cmd.ID != command.Asking {
 		s.asking = false
@@ -167,13 +170,15 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 	s.lastSeen = cmd
 	switch {
 	case !cmd.ArityOK(len(args)):
-		s.w.Error("ERR wrong number of arguments for '" + cmd.FullName() + "' command")
+		s.wrongArity(cmd)
 	case s.surplus && cmd.ID != command.RCHello && cmd.ID != command.RCAuth:
 		s.w.Error(errMaxClients)
 		s.srv.counters.rejected.Add(1)
 		s.closing = true
 	case !s.authed && !s.peer && !cmd.Flags.Has(command.NoAuth):
 		s.w.Error("NOAUTH Authentication required.")
+	case s.multi != nil && queues(cmd.ID):
+		s.enqueue(cmd, args)
 	case cmd.Conn:
 		s.connection(cmd, args)
 	default:
