@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/membership"
 	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/topology"
@@ -19,6 +20,10 @@ import (
 // Discovery gives seeds: data addresses (host:port) of nodes that may be
 // members of the cluster, the own one included or not.
 type Discovery = membership.Discovery
+
+// Scripts runs Lua for EVAL; lua.New of the package
+// github.com/ringcache/ringcache/lua makes one.
+type Scripts = exec.Scripts
 
 // Defaults and limits of Options.
 const (
@@ -56,6 +61,9 @@ type Options struct {
 	Seeds []string
 	// Discovery gives further seeds, asked again whenever one is needed.
 	Discovery Discovery
+	// Scripts serves EVAL and its relatives. Default: they are refused, so that
+	// a program that needs no scripts links no interpreter.
+	Scripts Scripts
 	// JoinTimeout bounds how long Open tries to reach a seed; default 10 s. A
 	// node that is itself among its seeds starts alone when no other answers.
 	JoinTimeout time.Duration

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringcache/ringcache"
 	"github.com/ringcache/ringcache/internal/config"
+	"github.com/ringcache/ringcache/lua"
 )
 
 // drainDeadline is how long sessions may finish after the first signal.
@@ -87,9 +88,12 @@ func limitRuntime(o ringcache.Options, environ string, set func(int64) int64) {
 	}
 }
 
-// open is ringcache.Open that a signal can end: nil, nil then. The goroutine
+// open is ringcache.Open, with scripts, that a signal can end: nil, nil then. The goroutine
 // ends with Open, or with the process.
 func open(ctx context.Context, o ringcache.Options) (*ringcache.Node, error) {
+	if o.Scripts == nil {
+		o.Scripts = lua.New(o.Logger)
+	}
 	type result struct {
 		node *ringcache.Node
 		err  error

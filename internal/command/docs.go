@@ -12,6 +12,7 @@ var docGroups = []struct{ group, title string }{
 	{"bitmap", "Bitmaps"},
 	{"generic", "Keys and expiration"},
 	{"transactions", "Transactions"},
+	{"scripting", "Scripts"},
 	{"connection", "Connection"},
 	{"server", "Server"},
 	{"cluster", "Cluster"},
@@ -32,6 +33,11 @@ introduced the command, so that you can tell whether your client knows it.
 - A transaction works on the keys of one slot, the watched ones included, and
   EXEC is one step for everybody else; commands that look at the whole node
   (KEYS, FLUSHALL, INFO ...) do not stand in one together with keys.
+- A script works on the keys of the slot of its declared keys and is one step for
+  everybody else. It ends with an error beyond 1,048,576 instructions, 16 MiB of
+  strings or 250 ms; what it wrote until then stays. It has the base functions,
+  string, table, math, bit, cjson and redis, but no coroutines, cmsgpack and
+  struct; patterns with many repetitions are refused for long subjects.
 - Commands about keys in general (KEYS, SCAN, DBSIZE, RANDOMKEY, FLUSHALL) see
   the keys of the node that they are sent to, as in Redis Cluster.
 `

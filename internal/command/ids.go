@@ -111,6 +111,18 @@ const (
 	RCRelease
 	RCForward
 
+	// Scripts.
+	Eval
+	EvalSHA
+	EvalRO
+	EvalSHARO
+	ScriptCmd
+	ScriptExists
+	ScriptFlush
+	ScriptHelp
+	ScriptKill
+	ScriptLoad
+
 	// Subcommands of CLIENT.
 	ClientID
 	ClientSetName

@@ -11,7 +11,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // table is what the data in the table_*.go files becomes when the package is
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
-	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, keyCommands, ttlCommands,
+	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, scriptCommands, keyCommands, ttlCommands,
 	serverCommands, clusterCommands, internalCommands,
 )
 
@@ -79,7 +79,7 @@ func categories(f Flag, explicit []string) []string {
 	has := func(name string) bool {
 		switch name {
 		case "@read":
-			return f&ReadOnly != 0
+			return f&ReadOnly != 0 && !slices.Contains(explicit, "@scripting") // scripts are a class of their own
 		case "@write":
 			return f&Write != 0
 		case "@admin":

@@ -68,18 +68,24 @@ var handlers = [command.NumCommands]handler{
 // HELP, unknown subcommands and subcommands with too few arguments, none of
 // which has keys.
 var keyless = [command.NumCommands]handler{
-	command.Scan:       scan,
-	command.Keys:       keys,
-	command.DBSize:     dbSize,
-	command.RandomKey:  randomKey,
-	command.FlushAll:   flush,
-	command.FlushDB:    flush,
-	command.Time:       serverTime,
-	command.Object:     object,
-	command.ObjectHelp: object,
-	command.Memory:     memory,
-	command.MemoryHelp: memory,
-	command.MSetEx:     msetEx, // with a number of keys that is wrong
+	command.Scan:         scan,
+	command.Keys:         keys,
+	command.DBSize:       dbSize,
+	command.RandomKey:    randomKey,
+	command.FlushAll:     flush,
+	command.FlushDB:      flush,
+	command.Time:         serverTime,
+	command.Object:       object,
+	command.ObjectHelp:   object,
+	command.Memory:       memory,
+	command.MemoryHelp:   memory,
+	command.ScriptCmd:    script,
+	command.ScriptExists: script,
+	command.ScriptFlush:  script,
+	command.ScriptHelp:   script,
+	command.ScriptKill:   script,
+	command.ScriptLoad:   script,
+	command.MSetEx:       msetEx, // with a number of keys that is wrong
 }
 
 // HoldSafe reports whether a command without keys, or the answer to one whose
@@ -87,7 +93,9 @@ var keyless = [command.NumCommands]handler{
 // Engine that takes a lock.
 func HoldSafe(id command.ID) bool {
 	switch id {
-	case command.Time, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx:
+	case command.Time, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx,
+		command.Eval, command.EvalSHA, command.EvalRO, command.EvalSHARO,
+		command.ScriptCmd, command.ScriptExists, command.ScriptFlush, command.ScriptHelp, command.ScriptKill, command.ScriptLoad:
 		return true
 	}
 	return false

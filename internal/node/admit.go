@@ -55,6 +55,12 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
+	case command.Eval, command.EvalRO:
+		if n.o.Scripts != nil {
+			// Compiled before the slot is held; what fails is told there.
+			_, _ = n.o.Scripts.Load(args[1])
+		}
+		n.execute(n.ctx, cmd, args, w)
 	case command.Watch:
 		n.watch(s, args, w)
 	case command.Unwatch:
@@ -96,7 +102,7 @@ func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte,
 // keyless runs a command that has no keys.
 func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng}
+	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng, Scripts: n.o.Scripts}
 	done := exec.Keyless(c)
 	*c = exec.Call{}
 	n.calls.Put(c)
@@ -113,7 +119,7 @@ func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.
 		return false
 	}
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng}
+	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts}
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}
