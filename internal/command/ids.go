@@ -86,6 +86,9 @@ const (
 	Rename
 	RenameNX
 	Copy
+	Dump
+	Restore
+	Wait
 	Keys
 	Scan
 	RandomKey

@@ -44,6 +44,8 @@ var handlers = [command.NumCommands]handler{
 	command.Type:        typeOf,
 	command.Rename:      rename,
 	command.RenameNX:    renameNX,
+	command.Dump:        dump,
+	command.Restore:     restore,
 	command.Copy:        copyKey,
 	command.Expire:      expire,
 	command.PExpire:     expire,
@@ -74,6 +76,7 @@ var keyless = [command.NumCommands]handler{
 	command.RandomKey:    randomKey,
 	command.FlushAll:     flush,
 	command.FlushDB:      flush,
+	command.Wait:         wait,
 	command.Time:         serverTime,
 	command.Object:       object,
 	command.ObjectHelp:   object,
@@ -93,7 +96,7 @@ var keyless = [command.NumCommands]handler{
 // Engine that takes a lock.
 func HoldSafe(id command.ID) bool {
 	switch id {
-	case command.Time, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx,
+	case command.Time, command.Wait, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx,
 		command.Eval, command.EvalSHA, command.EvalRO, command.EvalSHARO,
 		command.ScriptCmd, command.ScriptExists, command.ScriptFlush, command.ScriptHelp, command.ScriptKill, command.ScriptLoad:
 		return true
