@@ -195,6 +195,21 @@ func (s *state) gsub(lib *glua.LTable) {
 	}))
 }
 
+// maxUnpacked bounds the results of unpack, as C's Lua bounds its stack.
+const maxUnpacked = 7999
+
+// unpack refuses ranges that the stack could not hold before it fills it.
+func (s *state) unpack(all *glua.LTable) *glua.LFunction {
+	inner := all.RawGetString("unpack").(*glua.LFunction).GFunction
+	return s.l.NewFunction(func(l *glua.LState) int {
+		t := l.CheckTable(1)
+		if from, to := l.OptInt(2, 1), l.OptInt(3, t.Len()); from <= to && uint64(to)-uint64(from) >= maxUnpacked {
+			l.RaiseError("too many results to unpack")
+		}
+		return inner(l)
+	})
+}
+
 func (s *state) tableLib(lib *glua.LTable) {
 	s.before(lib, "concat", func(l *glua.LState) {
 		t, sep := l.CheckTable(1), l.OptString(2, "")

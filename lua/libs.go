@@ -17,7 +17,7 @@ import (
 // environments or prints is left out.
 var baseNames = []string{
 	"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal", "rawget", "select",
-	"setmetatable", "tonumber", "type", "unpack", "xpcall", "_VERSION",
+	"setmetatable", "tonumber", "type", "xpcall", "_VERSION",
 }
 
 // openLibs builds the sandbox. Every table that scripts can reach without
@@ -39,6 +39,7 @@ func (s *state) openLibs() {
 	}
 	s.concat = l.NewFunction(s.concatenate)
 	s.globals.RawSetString("tostring", s.tostring(all))
+	s.globals.RawSetString("unpack", s.unpack(all))
 	s.globals.RawSetString("pcall", s.pcall(all))
 	s.stringLib(all.RawGetString("string").(*glua.LTable))
 	s.tableLib(all.RawGetString("table").(*glua.LTable))

@@ -81,7 +81,7 @@ func (s *state) charge(l *glua.LState, n int) {
 func newState(e *Engine) *state {
 	l := glua.NewState(glua.Options{
 		SkipOpenLibs: true, CallStackSize: 200, MinimizeStackMemory: true,
-		RegistrySize: 256, RegistryGrowStep: 256, RegistryMaxSize: 64 << 10,
+		RegistrySize: 256, RegistryGrowStep: 2048, RegistryMaxSize: 64 << 10,
 	})
 	s := &state{e: e, l: l, locked: map[*glua.LTable]bool{}}
 	s.budget.Context = context.Background()
