@@ -87,7 +87,7 @@ func (e *Engine) load(source []byte) (*kept, error) {
 		return k, nil
 	}
 	if len(source) > MaxSource {
-		return nil, fmt.Errorf("Error compiling script (new function): the script is %d bytes, limit %d", len(source), MaxSource)
+		return nil, fmt.Errorf("the script is %d bytes, limit %d", len(source), MaxSource)
 	}
 	proto, err := compile(string(source))
 	if err != nil {
@@ -146,7 +146,7 @@ const chunkName = "user_script"
 func compile(source string) (proto *glua.FunctionProto, err error) {
 	defer func() { // the compiler panics beyond limits of its own
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("Error compiling script (new function): %s: %v", chunkName, cause)
+			err = fmt.Errorf("%s: %v", chunkName, cause)
 		}
 	}()
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)
@@ -154,7 +154,7 @@ func compile(source string) (proto *glua.FunctionProto, err error) {
 		proto, err = glua.Compile(bounded(chunk), chunkName)
 	}
 	if err != nil {
-		return nil, errors.New("Error compiling script (new function): " + strings.TrimSpace(err.Error()))
+		return nil, errors.New(strings.TrimSpace(err.Error()))
 	}
 	return proto, nil
 }
@@ -193,7 +193,7 @@ func (e *Engine) Run(r *exec.Script) {
 	} else {
 		var err error
 		if k, err = e.load(r.Source); err != nil {
-			r.W.Error("ERR " + err.Error())
+			r.W.Error("ERR Error compiling script (new function): " + err.Error())
 			return
 		}
 	}

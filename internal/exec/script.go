@@ -156,7 +156,7 @@ func script(c *Call) {
 	default:
 		sha, err := c.Scripts.Load(c.Args[2])
 		if err != nil {
-			c.W.Error("ERR " + err.Error())
+			c.W.Error("ERR Error compiling script (new function): " + err.Error())
 			return
 		}
 		c.W.BulkString(sha)
