@@ -16,6 +16,10 @@ func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w 
 	h.n.Exec(session{s}, cmd, args, w)
 }
 
+func (h handler) TryExec(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	return h.n.TryExec(session{s}, cmd, args, w)
+}
+
 func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
 
 func (h handler) Admit(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {

@@ -74,7 +74,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		role(w)
 	case command.Shutdown:
 		n.shutdownCommand(s, args, w)
-	default:
+	default: // a case for a command with keys must be unknown to try as well
 		n.execute(n.ctx, cmd, args, w)
 	}
 }

@@ -218,7 +218,7 @@ func (s *Session) clientKill(args [][]byte) {
 func (s *Session) kill(f *killFilter) (n int) {
 	s.eachClient(func(c *Session) {
 		switch {
-		case !f.matches(c):
+		case !f.matches(c), c.stop.Load() == stopCut: // the latter has ended, or is about to
 		case c != s:
 			c.Close()
 			n++

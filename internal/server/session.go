@@ -55,6 +55,13 @@ type Session struct {
 	asking  bool
 	closing bool // close after the replies were flushed
 
+	// mayWait tells that the goroutine that drives the session is its own, so
+	// that a command may block. Without it a command that might is kept in
+	// later and laterArgs, and the turn ends (handOff).
+	mayWait   bool
+	later     *command.Command
+	laterArgs [][]byte
+
 	multi    *Transaction // between MULTI and EXEC
 	replyOff bool         // CLIENT REPLY OFF
 	skip     bool         // the reply of the current command is dropped
@@ -88,8 +95,12 @@ type profile struct {
 
 var emptyProfile = profile{proto: 2}
 
-func newSession(srv *Server, conn net.Conn) *Session {
-	s := &Session{srv: srv, remote: conn.RemoteAddr(), local: conn.LocalAddr(), created: srv.o.Now()}
+// newSession makes the session of a connection between two addresses.
+func newSession(srv *Server, ends interface {
+	RemoteAddr() net.Addr
+	LocalAddr() net.Addr
+}) *Session {
+	s := &Session{srv: srv, remote: ends.RemoteAddr(), local: ends.LocalAddr(), created: srv.o.Now()}
 	s.profile.Store(&emptyProfile)
 	s.w.Proto = 2
 	s.now = s.created
