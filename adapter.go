@@ -30,6 +30,10 @@ func (h handler) Transact(s *server.Session, t *server.Transaction, w *resp.Writ
 	h.n.Transact(session{s}, t, w)
 }
 
+func (h handler) TryTransact(s *server.Session, t *server.Transaction, w *resp.Writer) bool {
+	return h.n.TryTransact(session{s}, t, w)
+}
+
 func (h handler) Forget(s *server.Session) { h.n.Forget(session{s}) }
 
 // session is a server's session as a node sees it.

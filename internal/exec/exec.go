@@ -37,22 +37,22 @@ type handler func(c *Call)
 // caller. Args must have passed the arity check of the top-level command; the
 // command must be one that Has reports and must have keys.
 func Keyed(c *Call) {
-	if isEval(c.Cmd.ID) {
+	if IsEval(c.Cmd.ID) {
 		eval(c)
 		return
 	}
 	handlers[c.Cmd.ID](c)
 }
 
-// isEval tells the commands that call others: a table cannot hold what refers
+// IsEval tells the commands that call others: a table cannot hold what refers
 // to the table.
-func isEval(id command.ID) bool { return id >= command.Eval && id <= command.EvalSHARO }
+func IsEval(id command.ID) bool { return id >= command.Eval && id <= command.EvalSHARO }
 
 // Keyless executes a command without keys over the whole node, or answers HELP
 // and unknown subcommands of a container. It reports false, with nothing
 // written, when the command is not among them.
 func Keyless(c *Call) bool {
-	if isEval(c.Cmd.ID) { // without keys, or with a number that is wrong
+	if IsEval(c.Cmd.ID) { // without keys, or with a number that is wrong
 		eval(c)
 		return true
 	}
@@ -65,5 +65,5 @@ func Keyless(c *Call) bool {
 
 // Has reports whether Keyed or Keyless executes the command.
 func Has(id command.ID) bool {
-	return id < command.NumCommands && (handlers[id] != nil || keyless[id] != nil || isEval(id))
+	return id < command.NumCommands && (handlers[id] != nil || keyless[id] != nil || IsEval(id))
 }

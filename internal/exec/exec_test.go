@@ -30,7 +30,7 @@ func TestEveryCommandHasAHandler(t *testing.T) {
 		if c.FirstKey != 0 && !elsewhere[c.ID] && handlers[c.ID] == nil {
 			t.Errorf("%s has keys, but no handler for them", c.Name)
 		}
-		if c.FirstKey == 0 && c.Subs == nil && !elsewhere[c.ID] && keyless[c.ID] == nil && !isEval(c.ID) {
+		if c.FirstKey == 0 && c.Subs == nil && !elsewhere[c.ID] && keyless[c.ID] == nil && !IsEval(c.ID) {
 			t.Errorf("%s has no keys and no handler without", c.Name)
 		}
 		for _, s := range c.Subs {

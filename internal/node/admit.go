@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/engine"
 	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -62,7 +63,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		}
 		n.execute(n.ctx, cmd, args, w)
 	case command.Watch:
-		n.watch(s, args, w)
+		n.watch(s, args, w, true)
 	case command.Unwatch:
 		n.unwatch(s)
 		w.Simple("OK")
@@ -114,17 +115,26 @@ func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 // onSlot executes the command if this node serves the slot. The serving bit,
 // read under the shard lock, alone decides.
 func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) bool {
+	if exec.IsEval(cmd.ID) {
+		n.long.Add(1)
+		defer n.long.Add(-1)
+	}
 	tx, err := n.eng.Lock(slot)
 	if err != nil {
 		return false
 	}
+	n.under(cmd, args, slot, tx, w)
+	return true
+}
+
+// under executes the command under the hold of its slot, and ends the hold.
+func (n *Node) under(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
 	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts}
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}
 	n.calls.Put(c)
-	return true
 }
 
 // elsewhere answers a request for a slot whose serving bit is off: MOVED if

@@ -115,45 +115,68 @@ func (n *Node) moved(slot uint16, w *resp.Writer) bool {
 }
 
 // watch: WATCH key [key ...]. All watched keys of a session lie in one slot,
-// since EXEC looks at them under one hold.
-func (n *Node) watch(s Session, args [][]byte, w *resp.Writer) {
+// since EXEC looks at them under one hold. It reports false, having done nothing,
+// if it would have to wait and may not.
+func (n *Node) watch(s Session, args [][]byte, w *resp.Writer, mayWait bool) bool {
 	st := openState(s)
 	slot := ring.Slot(args[1])
 	bytes := int64(0)
 	for _, key := range args[1:] {
 		if ring.Slot(key) != slot || st.watch.Keys() > 0 && st.watch.Slot() != slot {
 			w.Error(errCrossSlot)
-			return
+			return true
 		}
 		bytes += int64(2*len(key) + watchCost)
 	}
 	if st.watch.Keys()+len(args)-1 > maxWatched {
 		w.Error("RCTOOLARGE a connection watches at most " + strconv.Itoa(maxWatched) + " keys; watch fewer")
-		return
+		return true
 	}
 	if n.watched.Add(bytes) > maxWatchedBytes {
 		n.watched.Add(-bytes)
 		w.Error("RCBUSY the watched keys of all connections take " + strconv.Itoa(maxWatchedBytes) + " bytes, the limit; repeat later")
-		return
+		return true
+	}
+	tx := n.hold(slot, w, mayWait)
+	if tx == nil {
+		n.watched.Add(-bytes)
+		return mayWait // then it is answered
 	}
 	st.bytes += bytes
-	tx := n.await(slot, w)
-	if tx == nil {
-		return
-	}
 	for _, key := range args[1:] {
 		tx.Watch(&st.watch, key)
 	}
 	tx.Unlock()
 	w.Simple("OK")
+	return true
 }
 
-// unwatch ends the watches of a session.
+// hold is await, or without waiting: it then returns nil, having answered
+// nothing, where that would be needed.
+func (n *Node) hold(slot uint16, w *resp.Writer, mayWait bool) *engine.Txn {
+	if mayWait {
+		return n.await(slot, w)
+	}
+	tx, _ := n.tryHold(slot)
+	return tx
+}
+
+// unwatch ends the watches of a session. It waits for no script or long
+// transaction: a loop calls it.
 func (n *Node) unwatch(s Session) {
 	st := stateOf(s)
 	if st == nil {
 		return
 	}
+	if st.watch.Keys() > 0 && n.long.Load() > 0 {
+		s.SetAttachment(&clientState{keyed: st.keyed, wide: st.wide})
+		n.wg.Go(func() { n.endWatch(st) }) // ends when the shard is free
+		return
+	}
+	n.endWatch(st)
+}
+
+func (n *Node) endWatch(st *clientState) {
 	if st.watch.Keys() > 0 {
 		tx := n.eng.LockAny(st.watch.Slot())
 		tx.Unwatch(&st.watch)
@@ -195,16 +218,37 @@ func (n *Node) Admit(s Session, cmd *command.Command, args [][]byte, w *resp.Wri
 }
 
 // Transact executes a transaction under one hold of the slot of its keys and
-// ends the watches of the session.
+// ends the watches of the session. It may wait up to about a second for a slot
+// that changes its owner.
 func (n *Node) Transact(s Session, t Transaction, w *resp.Writer) {
-	defer n.Forget(s)
+	n.long.Add(1)
+	defer n.long.Add(-1)
+	n.conclude(s, t, w, true)
+}
+
+// TryTransact is Transact for a caller that must not wait. It reports false,
+// having done nothing, for transactions that are long, have scripts or commands
+// over the whole node, or would have to wait for their slot.
+func (n *Node) TryTransact(s Session, t Transaction, w *resp.Writer) bool {
+	return t.Len() <= maxPrompt && n.conclude(s, t, w, false)
+}
+
+func (n *Node) conclude(s Session, t Transaction, w *resp.Writer, mayWait bool) (done bool) {
 	st := openState(s)
 	slot, held := st.watch.Slot(), st.watch.Keys() > 0
+	if !mayWait && st.wide && !t.Failed() {
+		return false
+	}
 	for i := range t.Len() {
-		own, any, _ := slotOf(t.Command(i))
+		cmd, args := t.Command(i)
+		if !mayWait && (exec.IsEval(cmd.ID) || cmd.Parent != nil && cmd.Parent.ID == command.ScriptCmd) {
+			return false
+		}
+		own, any, _ := slotOf(cmd, args)
 		if any && held && own != slot {
 			w.Error(errCrossSlot)
-			return
+			n.Forget(s)
+			return true
 		}
 		if any {
 			slot, held = own, true
@@ -212,9 +256,15 @@ func (n *Node) Transact(s Session, t Transaction, w *resp.Writer) {
 	}
 	var tx *engine.Txn
 	if held {
-		if tx = n.await(slot, w); tx == nil {
-			return
+		if tx = n.hold(slot, w, mayWait); tx == nil && !mayWait {
+			return false
 		}
+	}
+	defer n.Forget(s)
+	if held && tx == nil {
+		return true // it is answered
+	}
+	if held {
 		// The watches end in the same hold. Without keys there is nothing left
 		// to hold the slot for.
 		changed := tx.Changed(&st.watch)
@@ -225,17 +275,18 @@ func (n *Node) Transact(s Session, t Transaction, w *resp.Writer) {
 		}
 		if changed && !t.Failed() {
 			w.NullArray()
-			return
+			return true
 		}
 	}
 	if t.Failed() {
 		w.Error(errExecAbort)
-		return
+		return true
 	}
 	n.transact(s, t, slot, tx, w)
 	if tx != nil {
 		tx.Unlock()
 	}
+	return true
 }
 
 // transact executes the commands and appends the reply of all of them. If it

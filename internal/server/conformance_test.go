@@ -65,7 +65,9 @@ func TestStalledClient(t *testing.T) {
 				node.set("k", []byte(strings.Repeat("v", tt.size)))
 				stalled, other := dial(t, s), dial(t, s)
 				for range 32 {
-					stalled.send("GET k\r\n")
+					if _, err := stalled.Write([]byte("GET k\r\n")); err != nil {
+						break // it was cut off already
+					}
 				}
 				eventually(t, "it is cut off", func() bool { other.ask("PING", "PONG"); return s.Stats().OutputLimit == 1 })
 				eventually(t, "its memory is free", func() bool { st := s.Stats(); return st.Clients == 1 && st.BufferBytes == 0 })

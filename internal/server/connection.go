@@ -37,7 +37,7 @@ func (s *Session) connection(cmd *command.Command, args [][]byte) {
 		s.asking = true
 		w.Simple("OK")
 	case command.Multi, command.Exec, command.Discard:
-		s.transaction(cmd)
+		s.transaction(cmd, args)
 	case command.CommandCmd:
 		s.commandAll()
 	case command.CommandCount, command.CommandDocs, command.CommandInfo, command.CommandList,

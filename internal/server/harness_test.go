@@ -79,13 +79,20 @@ func (f *fakeNode) Exec(s *Session, cmd *command.Command, args [][]byte, w *resp
 
 // TryExec leaves alone what may block, and GET of keys that begin with "later".
 func (f *fakeNode) TryExec(s *Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	if !f.prompt(cmd, args) {
+		return false
+	}
+	f.Exec(s, cmd, args, w)
+	return true
+}
+
+func (f *fakeNode) prompt(cmd *command.Command, args [][]byte) bool {
 	switch {
 	case cmd.ID == command.Del && string(args[1]) == "block", cmd.ID == command.RCAuth:
 		return false
 	case cmd.ID == command.Get && bytes.HasPrefix(args[1], []byte("later")):
 		return false
 	}
-	f.Exec(s, cmd, args, w)
 	return true
 }
 

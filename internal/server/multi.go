@@ -18,8 +18,18 @@ type Transactor interface {
 	// of t in order as one step and appends one reply for all to w, or an
 	// error, or null if a watched key was changed. It also ends the watches.
 	Transact(s *Session, t *Transaction, w *resp.Writer)
-	// Forget ends the watches and drops what Admit noted.
+	// Forget ends the watches and drops what Admit noted. It must not block.
 	Forget(s *Session)
+}
+
+// PromptTransactor is a Transactor that can tell the transactions that end at
+// once. Loops hand every session over for EXEC if the Handler is none.
+type PromptTransactor interface {
+	Transactor
+	// TryTransact is Transact if that needs to wait for nobody. Otherwise it
+	// reports false, and has neither changed nor appended anything: Transact
+	// follows on another goroutine, before any other command of the session.
+	TryTransact(s *Session, t *Transaction, w *resp.Writer) bool
 }
 
 const (
@@ -177,8 +187,9 @@ func (s *Session) multiFailed(cmd *command.Command) {
 	}
 }
 
-// transaction executes MULTI, EXEC and DISCARD.
-func (s *Session) transaction(cmd *command.Command) {
+// transaction executes MULTI, EXEC and DISCARD. An EXEC that may have to wait is
+// put off where the session must not, with the transaction as it is.
+func (s *Session) transaction(cmd *command.Command, args [][]byte) {
 	w := &s.w
 	switch {
 	case s.srv.transactor == nil:
@@ -194,9 +205,13 @@ func (s *Session) transaction(cmd *command.Command) {
 	case cmd.ID == command.Discard:
 		s.abandon()
 		w.Simple("OK")
-	default:
+	case s.mayWait:
 		s.srv.transactor.Transact(s, s.multi, w)
 		s.endMulti()
+	case s.srv.promptTransactor != nil && s.srv.promptTransactor.TryTransact(s, s.multi, w):
+		s.endMulti()
+	default:
+		s.later, s.laterArgs = cmd, args
 	}
 }
 

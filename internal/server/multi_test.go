@@ -37,6 +37,91 @@ func (m multiNode) Transact(s *Session, t *Transaction, w *resp.Writer) {
 
 func (m multiNode) Forget(*Session) {}
 
+// TryTransact leaves alone what TryExec does.
+func (m multiNode) TryTransact(s *Session, t *Transaction, w *resp.Writer) bool {
+	for i := range t.Len() {
+		if cmd, args := t.Command(i); !m.prompt(cmd, args) {
+			return false
+		}
+	}
+	m.Transact(s, t, w)
+	return true
+}
+
+// slowNode cannot tell which transactions end at once.
+type slowNode struct{ Transactor }
+
+func (n slowNode) Exec(s *Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	n.Transactor.(multiNode).Exec(s, cmd, args, w)
+}
+
+func (n slowNode) Closed(s *Session) { n.Transactor.(multiNode).Closed(s) }
+
+// A transaction that waits holds up its own session only, which keeps the order
+// of replies and what the connection was told meanwhile.
+func TestBlockingTransaction(t *testing.T) {
+	eachTransport(t, func(t *testing.T) {
+		node := multiNode{newFakeNode()}
+		s, _ := start(t, Options{Loops: 1, Handler: node})
+		blocked, other := dial(t, s), dial(t, s)
+		blocked.send("MULTI\r\nSET a 1\r\nDEL block\r\nHELLO 3\r\nGET none\r\nEXEC\r\nASKING\r\nGET asking\r\nMULTI\r\nGET a\r\n")
+		<-node.entered
+		for range 100 {
+			other.ask("PING\r\nMULTI\r\nGET a\r\nEXEC", "PONG", "OK", "QUEUED", "[1]")
+		}
+		blocked.send("GET later\r\nEXEC\r\nPING\r\n")
+		node.release <- struct{}{}
+		blocked.expect("OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED")
+		if v, err := blocked.value(); err != nil || len(v.Elems) != 4 || v.Elems[1].Text() != "1" || v.Elems[2].Kind != resp.Map || v.Elems[3].Kind != resp.Null {
+			t.Fatalf("%v %v", textOf(v), err)
+		}
+		blocked.expect("OK")
+		if v, err := blocked.value(); err != nil || v.Kind != resp.Boolean {
+			t.Errorf("the protocol after EXEC: %v, %v", v.Kind, err)
+		}
+		blocked.expect("OK", "QUEUED", "QUEUED", "[1 (null)]", "PONG")
+	})
+}
+
+// A Handler that cannot tell which transactions wait is never called on a loop
+// for one.
+func TestTransactionsThatMayAlwaysBlock(t *testing.T) {
+	eachTransport(t, func(t *testing.T) {
+		node := multiNode{newFakeNode()}
+		s, _ := start(t, Options{Loops: 1, Handler: slowNode{node}})
+		blocked, other := dial(t, s), dial(t, s)
+		blocked.send("MULTI\r\nDEL block\r\nEXEC\r\nPING\r\n")
+		<-node.entered
+		other.ask("SET a 1\r\nMULTI\r\nGET a\r\nEXEC\r\nPING", "OK", "OK", "QUEUED", "[1]", "PONG")
+		close(node.release)
+		blocked.expect("OK", "QUEUED", "[1]", "PONG")
+	})
+}
+
+// A connection that ends while its transaction is executed gives back what that
+// holds, once.
+func TestConnectionEndsWithinItsTransaction(t *testing.T) {
+	eachTransport(t, func(t *testing.T) {
+		node := multiNode{newFakeNode()}
+		s, _ := start(t, Options{Loops: 1, Handler: node})
+		c := dial(t, s)
+		c.ask("MULTI", "OK")
+		c.send(string(resp.AppendCommandStrings(nil, "SET", "a", strings.Repeat("v", 100_000))))
+		c.expect("QUEUED")
+		c.send("DEL block\r\nEXEC\r\nSET b 1\r\n")
+		<-node.entered
+		if held := s.Stats().BufferBytes; held < 100_000 {
+			t.Errorf("%d bytes are counted", held)
+		}
+		s.EachSession(func(x *Session) bool { x.Close(); return true })
+		node.release <- struct{}{}
+		eventually(t, "it ends", func() bool { st := s.Stats(); return st.Clients == 0 && st.BufferBytes == 0 })
+		if n := len(node.ended()); n != 1 {
+			t.Errorf("Closed was called %d times", n)
+		}
+	})
+}
+
 func TestTransactionQueue(t *testing.T) {
 	srv, _ := start(t, Options{Handler: multiNode{newFakeNode()}})
 	c := dial(t, srv)

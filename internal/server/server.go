@@ -186,7 +186,8 @@ type Server struct {
 	budget   budget
 	prompt   PromptHandler // the Handler, if it is one
 
-	transactor Transactor // the Handler, if it is one
+	transactor       Transactor       // the Handler, if it is one
+	promptTransactor PromptTransactor // the same
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -224,6 +225,7 @@ func New(o Options) (*Server, error) {
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2
 	s.prompt, _ = o.Handler.(PromptHandler)
+	s.promptTransactor, _ = o.Handler.(PromptTransactor)
 	s.SetPassword(o.Password)
 	s.SetUnprotected(o.Unprotected)
 	s.SetMaxClients(o.MaxClients)

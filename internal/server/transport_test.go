@@ -76,6 +76,9 @@ func TestLoops(t *testing.T) {
 		{"BufferBudgetReturnsToZero", TestBufferBudgetReturnsToZero},
 		{"UnskippableCommandEndsTheSession", TestUnskippableCommandEndsTheSession},
 		{"PeersAreCountedButNotRefused", TestPeersAreCountedButNotRefused},
+		{"TransactionQueue", TestTransactionQueue},
+		{"TransactionNeedsATransactor", TestTransactionNeedsATransactor},
+		{"TransactionIsBounded", TestTransactionIsBounded},
 	}
 	for _, io := range []string{IOEpoll, IOUring} {
 		t.Run(io, func(t *testing.T) {

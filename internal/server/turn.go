@@ -143,7 +143,11 @@ func (s *Session) resume() {
 	cmd, args := s.later, s.laterArgs
 	s.later, s.laterArgs = nil, nil
 	s.mark = len(s.w.Buf)
-	s.handle(cmd, args)
+	if cmd.Conn { // EXEC
+		s.connection(cmd, args)
+	} else {
+		s.handle(cmd, args)
+	}
 	s.finish(cmd)
 }
 
