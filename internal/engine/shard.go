@@ -15,7 +15,7 @@ const cacheLine = 64
 // shard is one lock partition: every 1/n-th slot.
 type shard struct {
 	shardState
-	_ [(cacheLine - unsafe.Sizeof(shardState{})%cacheLine) % cacheLine]byte // so each begins on a line of its own
+	_ [cacheLine - unsafe.Sizeof(shardState{})%cacheLine]byte // so each begins on a line of its own; never empty, which would cost a word
 }
 
 // shardState is a shard without padding. What a read needs stands first, on one
