@@ -10,7 +10,6 @@ import (
 type history struct {
 	*rand.Rand
 	queued [][]string // commands that must follow the last one
-	one    bool       // all keys in one slot
 }
 
 func (h *history) pick(choices ...string) string { return choices[h.IntN(len(choices))] }
@@ -19,7 +18,7 @@ func (h *history) chance(percent int) bool { return h.IntN(100) < percent }
 
 // key returns one of a few keys in two slots.
 func (h *history) key() string {
-	if h.one || h.chance(80) {
+	if h.chance(80) {
 		return "{a}" + strconv.Itoa(h.IntN(12))
 	}
 	return "{b}" + strconv.Itoa(h.IntN(6))
@@ -28,13 +27,10 @@ func (h *history) key() string {
 // tagged returns keys of one slot, or now and then of two (CROSSSLOT).
 func (h *history) tagged(n int) []string {
 	tag := h.pick("{a}", "{a}", "{b}")
-	if h.one {
-		tag = "{a}"
-	}
 	out := make([]string, n)
 	for i := range out {
 		out[i] = tag + strconv.Itoa(h.IntN(12))
-		if !h.one && h.chance(1) {
+		if h.chance(1) {
 			out[i] = "{c}" + strconv.Itoa(h.IntN(3))
 		}
 	}
@@ -178,14 +174,12 @@ func (h *history) next() []string {
 		h.queued = h.queued[1:]
 		return first
 	}
-	switch h.IntN(6) {
+	switch h.IntN(5) {
 	case 0:
 		return h.keyCommand()
 	case 1:
 		return h.ttlCommand()
 	case 2:
-		return h.bitCommand()
-	case 3:
 		if h.chance(30) {
 			return h.oddCommand()
 		}

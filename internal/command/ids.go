@@ -23,13 +23,6 @@ const (
 	ReadOnlyCmd
 	ReadWrite
 	Asking
-	Multi
-	Exec
-	Discard
-
-	// Transactions: the node knows who watches what.
-	Watch
-	Unwatch
 
 	// Strings.
 	Get
@@ -54,19 +47,6 @@ const (
 	DecrBy
 	IncrByFloat
 	DelIfEq
-	MSetEx
-	DelEx
-	Digest
-	LCS
-
-	// Bitmaps.
-	SetBit
-	GetBit
-	BitCount
-	BitPos
-	BitOp
-	BitField
-	BitFieldRO
 
 	// Keys.
 	Del
@@ -86,9 +66,6 @@ const (
 	Rename
 	RenameNX
 	Copy
-	Dump
-	Restore
-	Wait
 	Keys
 	Scan
 	RandomKey
@@ -113,18 +90,6 @@ const (
 	RCView
 	RCRelease
 	RCForward
-
-	// Scripts.
-	Eval
-	EvalSHA
-	EvalRO
-	EvalSHARO
-	ScriptCmd
-	ScriptExists
-	ScriptFlush
-	ScriptHelp
-	ScriptKill
-	ScriptLoad
 
 	// Subcommands of CLIENT.
 	ClientID

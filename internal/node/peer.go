@@ -65,7 +65,6 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 			n.refusedPeer(s, err)
 			return
 		}
-		n.Forget(s)
 		s.SetAttachment(&peerSession{handshake: h})
 	case cmd.ID == command.RCAuth:
 		n.peerAuth(s, st, args, w)

@@ -32,22 +32,14 @@ const (
 		"NOTE: You only need to do one of the above things in order for the node to start accepting connections from the outside."
 )
 
-// arrival is a connection that was accepted: a net.Conn, or a descriptor for a
-// loop.
-type arrival interface {
-	RemoteAddr() net.Addr
-	LocalAddr() net.Addr
-	Close() error
-}
-
-// accept runs until the listener that next asks is closed.
-func (s *Server) accept(next func() (arrival, error)) {
+// accept runs until the listener is closed.
+func (s *Server) accept(ln net.Listener) {
 	var delay time.Duration
 	for {
-		a, err := next()
+		conn, err := ln.Accept()
 		if err == nil {
 			delay = 0
-			s.admit(a)
+			s.admit(conn)
 			continue
 		}
 		select {
@@ -70,23 +62,23 @@ func (s *Server) accept(next func() (arrival, error)) {
 }
 
 // admit decides about a new connection and starts its session.
-func (s *Server) admit(a arrival) {
-	if !s.unprotected.Load() && s.password.Load() == nil && !isLocal(a.RemoteAddr()) {
-		s.reject(a, errProtected)
+func (s *Server) admit(conn net.Conn) {
+	if !s.unprotected.Load() && s.password.Load() == nil && !isLocal(conn.RemoteAddr()) {
+		s.reject(conn, errProtected)
 		return
 	}
-	c := newSession(s, a)
-	serve := s.transportFor(c, a)
+	c := newSession(s, conn)
+	t := newStdTransport(s, c, conn)
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
-		a.Close()
+		conn.Close()
 		return
 	}
 	over := int64(len(s.sessions)-s.peers) - s.maxClients.Load() + 1 // if accepted
 	if over > int64(s.o.PeerReserve) {
 		s.mu.Unlock()
-		s.reject(a, errMaxClients)
+		s.reject(conn, errMaxClients)
 		return
 	}
 	s.lastID++
@@ -96,13 +88,12 @@ func (s *Server) admit(a arrival) {
 	s.sessions[c.id] = c
 	s.counters.total.Add(1)
 	// Serves until the session ends; Drain and Close make it end.
-	serve()
+	s.work.Go(t.run)
 	s.mu.Unlock()
 }
 
 // remove forgets a session that has ended.
 func (s *Server) remove(c *Session) {
-	c.endMulti()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)
@@ -149,20 +140,16 @@ func isLocal(a net.Addr) bool {
 
 // reject tells a connection why it is refused and closes it, without holding up
 // the accept loop.
-func (s *Server) reject(a arrival, why string) {
+func (s *Server) reject(conn net.Conn, why string) {
 	s.counters.rejected.Add(1)
 	if s.rejecting.Add(1) > maxRejecting {
 		s.rejecting.Add(-1)
-		a.Close()
+		conn.Close()
 		return
 	}
 	// Ends after at most two times lingerTime.
 	s.work.Go(func() {
 		defer s.rejecting.Add(-1)
-		conn, err := connOf(a)
-		if err != nil {
-			return
-		}
 		defer conn.Close()
 		if conn.SetWriteDeadline(time.Now().Add(lingerTime)) != nil {
 			return
@@ -171,15 +158,6 @@ func (s *Server) reject(a arrival, why string) {
 			linger(conn, make([]byte, 512))
 		}
 	})
-}
-
-// connOf makes a net.Conn of a connection that was accepted. If it fails, the
-// connection is closed.
-func connOf(a arrival) (net.Conn, error) {
-	if conn, ok := a.(net.Conn); ok {
-		return conn, nil
-	}
-	return a.(*rawArrival).conn()
 }
 
 // linger shuts down the sending side and drops what the other side still sends,
