@@ -13,7 +13,7 @@ import (
 
 // Session is what the node needs of an accepted connection.
 type Session interface {
-	ID() uint64
+	ID() uint64 // 1, 2, 3 ... in the order in which a server accepts
 	RemoteAddr() net.Addr
 	// Attachment is a place for the node's own state of the session.
 	Attachment() any
@@ -61,7 +61,9 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	case command.Shutdown:
 		n.shutdownCommand(s, args, w)
 	default:
-		n.execute(n.ctx, cmd, args, w)
+		if !n.nudge(s, cmd, args, w) {
+			n.execute(n.ctx, cmd, args, w)
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ type Node struct {
 	selfMu sync.Mutex                   // guards self
 	self   topology.Member
 
+	nudges   nudges
 	calls    sync.Pool // of *exec.Call
 	contact  contacts
 	settings settings

@@ -59,8 +59,8 @@ type Front interface {
 
 // FrontStats are the figures of the server.
 type FrontStats struct {
-	Connected, Peers          int64 // sessions now
-	Total, Rejected, Commands uint64
+	Connected, Peers          int64  // sessions now
+	Total, Rejected, Commands uint64 // Total is the ID of the latest session
 	NetIn, NetOut             uint64 // bytes
 	BufferBytes, BufferLimit  int64  // of all session buffers together
 	BufferRefusals            uint64

@@ -155,6 +155,9 @@ func (n *Node) rebuild() (again time.Duration) {
 	p := n.newPublished(v, snap, old)
 	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
 	if old == nil || old.view.Hash() != v.Hash() {
+		if old != nil && ownerDied(old.view, v) {
+			n.nudges.begin(n.frontStats().Total)
+		}
 		n.installRoutes(p)
 		n.logChange(old, v)
 	}
