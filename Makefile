@@ -11,7 +11,7 @@ SOAK ?= 60s
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,12 @@ soak-memory: ## resident memory of real processes under bad loads, SOAK (60s) ea
 
 bench-restart: ## a real process with 5 million entries, stopped and started again
 	RINGCACHE_RESTART_ITEMS=5000000 go test -run='^$$' -bench=BenchmarkWarmRestart -benchtime=1x -timeout=30m ./cmd/ringcache
+
+bench-pair: ## server CPU per request beside redis-server (ARGS='-pipeline 32')
+	@scripts/setup.sh --bench
+	@go build -o bench/ringcache-pair ./cmd/ringcache && cd bench && \
+		go run ./pair -a './ringcache-pair serve --addr 127.0.0.1:{port} --max-memory 256mb' $(ARGS); \
+		status=$$?; rm -f ringcache-pair; exit $$status
 
 docs: ## regenerate docs/configuration.md and docs/commands.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

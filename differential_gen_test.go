@@ -10,6 +10,7 @@ import (
 type history struct {
 	*rand.Rand
 	queued [][]string // commands that must follow the last one
+	one    bool       // all keys in one slot
 }
 
 func (h *history) pick(choices ...string) string { return choices[h.IntN(len(choices))] }
@@ -18,7 +19,7 @@ func (h *history) chance(percent int) bool { return h.IntN(100) < percent }
 
 // key returns one of a few keys in two slots.
 func (h *history) key() string {
-	if h.chance(80) {
+	if h.one || h.chance(80) {
 		return "{a}" + strconv.Itoa(h.IntN(12))
 	}
 	return "{b}" + strconv.Itoa(h.IntN(6))
@@ -27,10 +28,13 @@ func (h *history) key() string {
 // tagged returns keys of one slot, or now and then of two (CROSSSLOT).
 func (h *history) tagged(n int) []string {
 	tag := h.pick("{a}", "{a}", "{b}")
+	if h.one {
+		tag = "{a}"
+	}
 	out := make([]string, n)
 	for i := range out {
 		out[i] = tag + strconv.Itoa(h.IntN(12))
-		if h.chance(1) {
+		if !h.one && h.chance(1) {
 			out[i] = "{c}" + strconv.Itoa(h.IntN(3))
 		}
 	}
@@ -174,12 +178,14 @@ func (h *history) next() []string {
 		h.queued = h.queued[1:]
 		return first
 	}
-	switch h.IntN(5) {
+	switch h.IntN(6) {
 	case 0:
 		return h.keyCommand()
 	case 1:
 		return h.ttlCommand()
 	case 2:
+		return h.bitCommand()
+	case 3:
 		if h.chance(30) {
 			return h.oddCommand()
 		}

@@ -6,19 +6,26 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/membership"
 	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/server"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
 // Discovery gives seeds: data addresses (host:port) of nodes that may be
 // members of the cluster, the own one included or not.
 type Discovery = membership.Discovery
+
+// Scripts runs Lua for EVAL; lua.New of the package
+// github.com/ringcache/ringcache/lua makes one.
+type Scripts = exec.Scripts
 
 // Defaults and limits of Options.
 const (
@@ -29,6 +36,7 @@ const (
 	DefaultJoinTimeout = 10 * time.Second // Open waits so long for a seed
 	DefaultClusterName = "ringcache"
 	MaxClusterName     = 128 // bytes
+	MaxLoops           = server.MaxLoops
 
 	gossipOffset   = 10000
 	minBufferLimit = 64 << 20 // of the default only
@@ -56,6 +64,9 @@ type Options struct {
 	Seeds []string
 	// Discovery gives further seeds, asked again whenever one is needed.
 	Discovery Discovery
+	// Scripts serves EVAL and its relatives. Default: they are refused, so that
+	// a program that needs no scripts links no interpreter.
+	Scripts Scripts
 	// JoinTimeout bounds how long Open tries to reach a seed; default 10 s. A
 	// node that is itself among its seeds starts alone when no other answers.
 	JoinTimeout time.Duration
@@ -134,6 +145,26 @@ type Options struct {
 	// replies is closed. Peers count, but are never refused.
 	BufferLimit int64
 
+	// IO is how connections are served: "auto" (default) takes "epoll" on Linux
+	// and "std" elsewhere and for TLS; "uring" is epoll with system calls in
+	// batches by io_uring (Linux); "std" has a goroutine for each connection.
+	// What is asked for and not possible fails.
+	IO string
+	// Loops is how many loops serve the connections with epoll and uring, at
+	// most 256. Default: one for each processor that the process may use.
+	Loops int
+	// HoldProcessors lets each loop keep its processor while it waits for
+	// connections: less work per request when few are ready at once. It is for
+	// a process that does little else and has set GOMAXPROCS above Loops.
+	HoldProcessors bool
+
+	// TLSCert and TLSKey are PEM files with the node's certificate and key:
+	// clients and peers then speak TLS on the data port, every node of the
+	// cluster alike. TLSCA is a file with authorities: clients and peers must
+	// show a certificate from one of them. Changed files are noticed within
+	// 10 s, or at once by ReloadTLS. Gossip is not TLS: ClusterSecret encrypts it.
+	TLSCert, TLSKey, TLSCA string
+
 	// Failure detection: interval of gossip probes (1 s; 100 ms to 1 min), their
 	// timeout (500 ms; 10 ms to the interval), suspicion multiplier (4; 1 to 20)
 	// and how long a death is held back (3 s; at most 1 min).
@@ -172,6 +203,9 @@ const (
 	MaxClasses = engine.MaxClasses
 )
 
+// IOs lists the values that Options.IO takes.
+func IOs() []string { return server.IOs() }
+
 // Policies lists the eviction policies that Options.Policy takes.
 func Policies() []string { return engine.Policies() }
 
@@ -179,6 +213,7 @@ func Policies() []string { return engine.Policies() }
 func (o Options) withDefaults() Options {
 	setString(&o.ClusterName, DefaultClusterName)
 	setString(&o.Version, "7.4.0")
+	setString(&o.IO, server.IOAuto)
 	set(&o.MaxMemory, DefaultMaxMemory)
 	set(&o.MaxValue, DefaultMaxValue)
 	set(&o.MaxClients, DefaultMaxClients)
@@ -248,10 +283,22 @@ func (o Options) validate() error {
 	if o.Weight > topology.MaxWeight {
 		add("weight is %v, must be 0 to %v", o.Weight, topology.MaxWeight)
 	}
+	if !slices.Contains(server.IOs(), o.IO) {
+		add("io is %q, must be one of %s", o.IO, strings.Join(server.IOs(), ", "))
+	}
+	if o.Loops > server.MaxLoops {
+		add("loops is %d, must be 0 to %d", o.Loops, server.MaxLoops)
+	}
+	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCA != "" && o.TLSCert == "" {
+		add("TLS needs both a certificate (TLSCert) and its key (TLSKey)")
+	}
+	if o.TLSCert != "" && o.IO != server.IOAuto && o.IO != server.IOStd {
+		add("io %s does not speak TLS, choose std or auto", o.IO)
+	}
 	if len(o.Zone) > topology.MaxZone {
 		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)
 	}
-	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients),
+	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients), "Loops": int64(o.Loops),
 		"OutputLimit": int64(o.OutputLimit), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
 		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {

@@ -32,6 +32,7 @@ const shutdownWait = 5 * time.Second
 type Node struct {
 	n    *node.Node
 	srv  *server.Server // nil without a listener
+	tls  *server.TLS    // nil without TLS
 	done chan struct{}
 
 	closing  sync.Once
@@ -49,6 +50,13 @@ func Open(o Options) (*Node, error) {
 	}
 	r := &Node{done: make(chan struct{})}
 	no := r.nodeOptions(o)
+	if o.TLSCert != "" && o.Addr != "" {
+		var err error
+		if r.tls, err = server.NewTLS(server.TLSFiles{Cert: o.TLSCert, Key: o.TLSKey, CA: o.TLSCA}, nil, o.Logger); err != nil {
+			return nil, err
+		}
+		no.Dialer = r.tls.Dial
+	}
 	if o.Addr == "" {
 		return r.start(no, nil, o)
 	}
@@ -76,6 +84,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown},
 		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
+		Scripts: o.Scripts,
 		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, Logger: o.Logger,
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those
@@ -100,7 +109,8 @@ func (r *Node) start(no node.Options, ln net.Listener, o Options) (*Node, error)
 	if ln != nil {
 		r.srv, err = server.New(server.Options{Listener: ln, Handler: handler{r.n}, Password: o.Password, Unprotected: o.ClusterSecret != "",
 			MaxClients: o.MaxClients, PeerReserve: membership.MaxPeers, MaxValue: o.MaxValue, OutputLimit: o.OutputLimit,
-			BufferLimit: o.BufferLimit, Version: o.Version, Logger: o.Logger})
+			BufferLimit: o.BufferLimit, Version: o.Version, Logger: o.Logger,
+			IO: o.IO, Loops: o.Loops, HoldProcessor: o.HoldProcessors, TLS: r.tls})
 		if err != nil {
 			return nil, errors.Join(err, ln.Close(), r.n.Close())
 		}
@@ -155,6 +165,24 @@ func (r *Node) Addr() string {
 		return ""
 	}
 	return r.srv.Addr().String()
+}
+
+// ReloadTLS reads the files of Options.TLSCert, TLSKey and TLSCA again, for the
+// connections that follow. On an error, what was read before stays in force.
+func (r *Node) ReloadTLS() error {
+	if r.tls == nil {
+		return nil
+	}
+	return r.tls.Reload()
+}
+
+// IO is how the node serves connections: "std", "epoll" or "uring"; "" without a
+// listener.
+func (r *Node) IO() string {
+	if r.srv == nil {
+		return ""
+	}
+	return r.srv.IO()
 }
 
 // ID is the node's ID, 40 hex digits.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/ringcache/ringcache"
 	"github.com/ringcache/ringcache/internal/config"
+	"github.com/ringcache/ringcache/lua"
 )
 
 // drainDeadline is how long sessions may finish after the first signal.
@@ -55,6 +58,7 @@ func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 	o := c.Options
 	o.WholeProcess = true
 	limitRuntime(o, os.Getenv("GOMEMLIMIT"), debug.SetMemoryLimit)
+	holdProcessors(&o)
 	node, err := open(ctx, o)
 	if err != nil || node == nil {
 		return err
@@ -65,13 +69,44 @@ func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 	}
 	fmt.Fprintf(out, "ringcache: serving %s, node %s, cluster %q (%s), max-memory %s, policy %s\n",
 		node.Addr(), node.ID(), o.ClusterName, joined, config.FormatSize(o.MaxMemory), o.Policy)
-	select {
-	case <-ctx.Done():
-		return shutdown(node)
-	case <-node.Done():
-		fmt.Fprintln(out, "ringcache: stopped by SHUTDOWN, or because a later node took over its ID; the log says which")
-		return node.Close()
+	reload := make(chan os.Signal, 1)
+	if o.TLSCert != "" {
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
 	}
+	for {
+		select {
+		case <-reload:
+			if err := node.ReloadTLS(); err != nil {
+				o.Logger.Error("TLS files are not used", "err", err)
+				continue
+			}
+			o.Logger.Info("TLS files were read again")
+		case <-ctx.Done():
+			return shutdown(node)
+		case <-node.Done():
+			fmt.Fprintln(out, "ringcache: stopped by SHUTDOWN, or because a later node took over its ID; the log says which")
+			return node.Close()
+		}
+	}
+}
+
+// holdProcessors lets the loops keep their processors while they wait, and gives
+// all other goroutines one more: this process is a node and nothing else. Where
+// GOMAXPROCS is set by the environment, it stays.
+func holdProcessors(o *ringcache.Options) {
+	if runtime.GOOS != "linux" || o.IO == "std" || o.TLSCert != "" {
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	if o.Loops == 0 {
+		o.Loops = min(procs, runtime.NumCPU(), ringcache.MaxLoops)
+	}
+	if os.Getenv("GOMAXPROCS") == "" && procs <= o.Loops {
+		procs = o.Loops + 1
+		runtime.GOMAXPROCS(procs)
+	}
+	o.HoldProcessors = procs > o.Loops
 }
 
 // runtimeBase is what the collector may let the Go runtime hold beside session
@@ -87,9 +122,12 @@ func limitRuntime(o ringcache.Options, environ string, set func(int64) int64) {
 	}
 }
 
-// open is ringcache.Open that a signal can end: nil, nil then. The goroutine
+// open is ringcache.Open, with scripts, that a signal can end: nil, nil then. The goroutine
 // ends with Open, or with the process.
 func open(ctx context.Context, o ringcache.Options) (*ringcache.Node, error) {
+	if o.Scripts == nil {
+		o.Scripts = lua.New(o.Logger)
+	}
 	type result struct {
 		node *ringcache.Node
 		err  error

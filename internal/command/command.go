@@ -82,6 +82,13 @@ const (
 	NoAsyncLoading
 	// AllowBusy commands are allowed while a script runs too long.
 	AllowBusy
+	// SkipMonitor commands are not shown by MONITOR.
+	SkipMonitor
+	// SkipSlowLog commands never enter the slow log themselves.
+	SkipSlowLog
+	// NoMandatoryKeys commands may be called without keys although they take
+	// some.
+	NoMandatoryKeys
 	// Internal commands are spoken between proven peers only and are hidden
 	// from COMMAND and the documentation.
 	Internal
@@ -99,8 +106,11 @@ var flagNames = [...]struct {
 	{NoScript, "noscript"},
 	{Loading, "loading"},
 	{Stale, "stale"},
+	{SkipMonitor, "skip_monitor"},
+	{SkipSlowLog, "skip_slowlog"},
 	{Fast, "fast"},
 	{NoAuth, "no_auth"},
+	{NoMandatoryKeys, "no_mandatory_keys"},
 	{NoAsyncLoading, "no_async_loading"},
 	{NoMulti, "no_multi"},
 	{MovableKeys, "movablekeys"},
@@ -121,7 +131,7 @@ func (f Flag) AppendNames(dst []string) []string {
 }
 
 // KeySpec says where a run of keys begins and ends (begin_search "index" and
-// find_keys "range", the only kinds that the table needs).
+// find_keys "range" or "keynum", the only kinds that the table needs).
 type KeySpec struct {
 	// Flags are Redis's key flags: RO, RW, OW or RM, then access, update,
 	// insert, delete, variable_flags.
@@ -133,6 +143,9 @@ type KeySpec struct {
 	LastKey int
 	// Step is the distance between keys.
 	Step int
+	// KeyNum says that the number of keys stands at Index and the first key
+	// behind it; LastKey means nothing then.
+	KeyNum bool
 }
 
 // Arg describes one argument for COMMAND DOCS and for syntax lines.
@@ -151,7 +164,9 @@ type Arg struct {
 	KeySpec  int
 	Optional bool
 	Multiple bool
-	Args     []Arg
+	// MultipleToken says that the token of a Multiple argument is repeated too.
+	MultipleToken bool
+	Args          []Arg
 }
 
 // FullName is the name as COMMAND shows it: "get", "object|encoding".

@@ -9,7 +9,10 @@ import (
 // names of the groups are Redis's.
 var docGroups = []struct{ group, title string }{
 	{"string", "Strings"},
+	{"bitmap", "Bitmaps"},
 	{"generic", "Keys and expiration"},
+	{"transactions", "Transactions"},
+	{"scripting", "Scripts"},
 	{"connection", "Connection"},
 	{"server", "Server"},
 	{"cluster", "Cluster"},
@@ -27,6 +30,14 @@ introduced the command, so that you can tell whether your client knows it.
 - The keys of one command must lie in one slot (use a hash tag such as
   ` + "`{user:1}`" + `); otherwise the answer is CROSSSLOT. Commands marked *splits*
   carry the tip that lets cluster clients split them by slot.
+- A transaction works on the keys of one slot, the watched ones included, and
+  EXEC is one step for everybody else; commands that look at the whole node
+  (KEYS, FLUSHALL, INFO ...) do not stand in one together with keys.
+- A script works on the keys of the slot of its declared keys and is one step for
+  everybody else. It ends with an error beyond 1,048,576 instructions, 16 MiB of
+  strings or 250 ms; what it wrote until then stays. It has the base functions,
+  string, table, math, bit, cjson and redis, but no coroutines, cmsgpack and
+  struct; patterns with many repetitions are refused for long subjects.
 - Commands about keys in general (KEYS, SCAN, DBSIZE, RANDOMKEY, FLUSHALL) see
   the keys of the node that they are sent to, as in Redis Cluster.
 `
@@ -109,7 +120,10 @@ func (a Arg) syntax() string {
 		}
 	}
 	if a.Multiple {
-		more := strings.TrimPrefix(s, a.Token+" ")
+		more := s
+		if !a.MultipleToken {
+			more = strings.TrimPrefix(s, a.Token+" ")
+		}
 		s += " [" + more + " ...]"
 	}
 	if a.Optional {

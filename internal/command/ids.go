@@ -23,6 +23,13 @@ const (
 	ReadOnlyCmd
 	ReadWrite
 	Asking
+	Multi
+	Exec
+	Discard
+
+	// Transactions: the node knows who watches what.
+	Watch
+	Unwatch
 
 	// Strings.
 	Get
@@ -47,6 +54,19 @@ const (
 	DecrBy
 	IncrByFloat
 	DelIfEq
+	MSetEx
+	DelEx
+	Digest
+	LCS
+
+	// Bitmaps.
+	SetBit
+	GetBit
+	BitCount
+	BitPos
+	BitOp
+	BitField
+	BitFieldRO
 
 	// Keys.
 	Del
@@ -66,6 +86,9 @@ const (
 	Rename
 	RenameNX
 	Copy
+	Dump
+	Restore
+	Wait
 	Keys
 	Scan
 	RandomKey
@@ -90,6 +113,18 @@ const (
 	RCView
 	RCRelease
 	RCForward
+
+	// Scripts.
+	Eval
+	EvalSHA
+	EvalRO
+	EvalSHARO
+	ScriptCmd
+	ScriptExists
+	ScriptFlush
+	ScriptHelp
+	ScriptKill
+	ScriptLoad
 
 	// Subcommands of CLIENT.
 	ClientID

@@ -11,7 +11,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // table is what the data in the table_*.go files becomes when the package is
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
-	connectionCommands, stringCommands, valueCommands, keyCommands, ttlCommands,
+	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, scriptCommands, keyCommands, ttlCommands,
 	serverCommands, clusterCommands, internalCommands,
 )
 
@@ -40,6 +40,10 @@ func byName(a, b *Command) int { return strings.Compare(a.Name, b.Name) }
 // subcommands.
 func complete(c *Command) {
 	for i, s := range c.KeySpecs {
+		if s.KeyNum { // first, last and step cannot say it
+			c.Flags |= MovableKeys
+			continue
+		}
 		last := s.LastKey
 		if last >= 0 {
 			last += s.Index
@@ -66,7 +70,8 @@ func complete(c *Command) {
 
 // categoryOrder is the order of ACL categories in replies.
 var categoryOrder = []string{
-	"@keyspace", "@read", "@write", "@string", "@admin", "@fast", "@slow", "@dangerous", "@connection",
+	"@keyspace", "@read", "@write", "@bitmap", "@string", "@admin", "@fast", "@slow", "@dangerous", "@connection",
+	"@transaction", "@scripting",
 }
 
 // categories adds the categories that flags imply to the explicit ones.
@@ -74,7 +79,7 @@ func categories(f Flag, explicit []string) []string {
 	has := func(name string) bool {
 		switch name {
 		case "@read":
-			return f&ReadOnly != 0
+			return f&ReadOnly != 0 && !slices.Contains(explicit, "@scripting") // scripts are a class of their own
 		case "@write":
 			return f&Write != 0
 		case "@admin":
@@ -107,6 +112,11 @@ func keysFrom(index, step int, flags ...string) KeySpec {
 	return KeySpec{Flags: flags, Index: index, LastKey: -1, Step: step}
 }
 
+// keysCounted is a number at index with as many keys behind it.
+func keysCounted(index, step int, flags ...string) KeySpec {
+	return KeySpec{Flags: flags, Index: index, Step: step, KeyNum: true}
+}
+
 var keyArg = arg("key", "key")
 
 func arg(name, typ string) Arg { return Arg{Name: name, Type: typ} }
@@ -131,3 +141,5 @@ func (a Arg) spec(i int) Arg { a.KeySpec = i; return a }
 func (a Arg) optional() Arg { a.Optional = true; return a }
 
 func (a Arg) multiple() Arg { a.Multiple = true; return a }
+
+func (a Arg) multipleToken() Arg { a.MultipleToken = true; return a }

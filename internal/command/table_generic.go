@@ -64,6 +64,32 @@ var keyCommands = []*Command{
 		},
 	},
 	{
+		ID: Dump, Name: "dump", Arity: 2, Flags: ReadOnly, Group: "generic", Since: "2.6.0",
+		Summary: "Returns the value of a key as a payload for RESTORE on a node of ring-cache.", Complexity: "O(N) where N is the length of the value",
+		Categories: []string{"@keyspace"}, Tips: []string{"nondeterministic_output"},
+		KeySpecs: []KeySpec{keyAt(1, "RO", "access")},
+		Args:     []Arg{keyArg},
+	},
+	{
+		ID: Restore, Name: "restore", Arity: -4, Flags: Write | DenyOOM, Group: "generic", Since: "2.6.0",
+		Summary: "Sets a key from a payload of DUMP.", Complexity: "O(N) where N is the length of the value",
+		Categories: []string{"@keyspace", "@dangerous"},
+		KeySpecs:   []KeySpec{keyAt(1, "OW", "update")},
+		Args: []Arg{
+			keyArg, arg("ttl", "integer"), arg("serialized-value", "string"),
+			word("replace").since("3.0.0").optional(), word("absttl").since("5.0.0").optional(),
+			arg("seconds", "integer").token("IDLETIME").since("5.0.0").optional(),
+			arg("frequency", "integer").token("FREQ").since("5.0.0").optional(),
+		},
+	},
+	{
+		ID: Wait, Name: "wait", Arity: 3, Flags: NoScript, Group: "generic", Since: "3.0.0",
+		Summary: "Returns 0: there are no replicas to wait for.", Complexity: "O(1)",
+		Categories: []string{"@connection"},
+		Tips:       []string{"request_policy:all_shards", "response_policy:agg_min"},
+		Args:       []Arg{arg("numreplicas", "integer"), arg("timeout", "integer")},
+	},
+	{
 		ID: Keys, Name: "keys", Arity: 2, Flags: ReadOnly, Group: "generic", Since: "1.0.0",
 		Summary: "Lists the keys of this node that match a pattern.", Complexity: "O(N) where N is the number of keys on the node",
 		Categories: []string{"@keyspace", "@dangerous"},

@@ -36,7 +36,7 @@ func TestEveryIDIsUsedOnce(t *testing.T) {
 }
 
 func TestConnCommands(t *testing.T) {
-	want := strings.Fields("asking auth client command echo hello ping quit readonly readwrite reset select")
+	want := strings.Fields("asking auth client command discard echo exec hello multi ping quit readonly readwrite reset select")
 	var got []string
 	for _, c := range All() {
 		if c.Conn {
@@ -99,6 +99,13 @@ func TestAppendKeys(t *testing.T) {
 		{"set a 1 EX 5", []int{1}},
 		{"mget a b c", []int{1, 2, 3}},
 		{"mset a 1 b 2", []int{1, 3}},
+		{"msetex 2 a 1 b 2 EX 5", []int{2, 4}},
+		{"msetex 2 a 1 b", []int{2, 4}},
+		{"msetex 3 a 1 b 2", nil}, // promises more than there is
+		{"msetex -1 a 1", nil},
+		{"msetex x a 1", nil},
+		{"msetex 9223372036854775807 a 1", nil},
+		{"msetex 0 a 1", nil},
 		{"mset a 1 b", []int{1, 3}}, // wrong arity, but positions stay inside
 		{"rename a b", []int{1, 2}},
 		{"rename a", []int{1}},
@@ -138,7 +145,7 @@ func TestAppendKeysAllocates(t *testing.T) {
 func TestSyntax(t *testing.T) {
 	cases := map[string]string{
 		"get":   "GET key",
-		"set":   "SET key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+		"set":   "SET key value [NX | XX | IFEQ comparison-value | IFNE comparison-value | IFDEQ comparison-digest | IFDNE comparison-digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 		"mset":  "MSET key value [key value ...]",
 		"mget":  "MGET key [key ...]",
 		"hello": "HELLO [protover [AUTH username password] [SETNAME clientname]]",

@@ -91,6 +91,22 @@ var keys = []Key{
 	orAuto(size(Key{Name: "buffer-limit", Group: "Clients", Default: auto, Example: "128mb",
 		Usage: "what all connections may hold together in unfinished commands and unsent replies; auto is a quarter of max-memory, but at least 64mb and twice max-value"},
 		1<<20, 1<<40, func(c *Config) *int64 { return &c.Options.BufferLimit })),
+	oneOf(Key{Name: "io", Group: "Clients", Default: "auto", Example: "std", Values: ringcache.IOs(),
+		Usage: "how connections are served: auto takes epoll on Linux and std elsewhere and for TLS; uring is epoll with system calls in batches by io_uring; std has a goroutine for each connection"},
+		func(c *Config) *string { return &c.Options.IO }),
+	count(Key{Name: "loops", Group: "Clients", Default: "0", Example: "2",
+		Usage: "loops that serve the connections with epoll and uring; 0 is one for each processor that the process may use"},
+		0, ringcache.MaxLoops, func(c *Config) *int { return &c.Options.Loops }),
+
+	text(Key{Name: "tls-cert", Group: "TLS", Example: "node.pem",
+		Usage: "PEM file with the node's certificate: clients and nodes then speak TLS on addr, every node of the cluster alike; read again when it changes, at once by SIGHUP"},
+		maxText, func(c *Config) *string { return &c.Options.TLSCert }),
+	text(Key{Name: "tls-key", Group: "TLS", Example: "node-key.pem",
+		Usage: "PEM file with the private key of tls-cert"},
+		maxText, func(c *Config) *string { return &c.Options.TLSKey }),
+	text(Key{Name: "tls-ca", Group: "TLS", Example: "ca.pem",
+		Usage: "PEM file with authorities: clients and nodes must show a certificate from one of them; without it clients need none, and nodes trust each other by the system's authorities"},
+		maxText, func(c *Config) *string { return &c.Options.TLSCA }),
 
 	duration(Key{Name: "probe-interval", Group: "Failure detection", Default: "1s", Example: "500ms",
 		Usage: "time between two probes of a peer"},
@@ -128,6 +144,22 @@ var rules = []struct {
 		if int64(c.Options.MaxValue) > c.Options.MaxMemory/4 {
 			return fmt.Sprintf("%s is above a quarter of max-memory %s", FormatSize(int64(c.Options.MaxValue)), FormatSize(c.Options.MaxMemory)),
 				"lower it, or raise max-memory"
+		}
+		return "", ""
+	}},
+	{[]string{"tls-cert", "tls-key", "tls-ca"}, func(c *Config) (string, string) {
+		o := &c.Options
+		switch {
+		case o.TLSCert == "" && (o.TLSKey != "" || o.TLSCA != ""):
+			return "is missing, but other keys of TLS are set", "give tls-cert and tls-key, or neither of the three"
+		case o.TLSCert != "" && o.TLSKey == "":
+			return "has no key", "give tls-key as well"
+		}
+		return "", ""
+	}},
+	{[]string{"io", "tls-cert"}, func(c *Config) (string, string) {
+		if c.Options.TLSCert != "" && c.Options.IO != "auto" && c.Options.IO != "std" {
+			return c.Options.IO + " does not speak TLS", "choose auto or std, or leave tls-cert out"
 		}
 		return "", ""
 	}},

@@ -304,6 +304,20 @@ func (e *Engine) Lock(slot uint16) (*Txn, error) {
 	return s.begin(slot, st), nil
 }
 
+// TryLock is Lock for a caller that must not wait long: if somebody holds the
+// shard of the slot it reports busy, and nothing is held.
+func (e *Engine) TryLock(slot uint16) (tx *Txn, busy bool, err error) {
+	s, st := e.at(slot)
+	if !s.mu.TryLock() {
+		return nil, true, nil
+	}
+	if !s.served(e.place(slot)) {
+		s.unlock()
+		return nil, false, e.refusal()
+	}
+	return s.begin(slot, st), false, nil
+}
+
 // LockAny is Lock regardless of the serving bit: for handoff, which reads and
 // fills slots that are not served.
 func (e *Engine) LockAny(slot uint16) *Txn {
@@ -326,6 +340,9 @@ func (e *Engine) SetServing(slot uint16, on bool) {
 	s, _ := e.at(slot)
 	s.mu.Lock()
 	s.mark(e.place(slot), cellServing, on && !e.closed.Load())
+	if !on && s.watched != nil {
+		s.noteLoss(slot & (Slots - 1))
+	}
 	s.unlock()
 }
 

@@ -190,8 +190,12 @@ func (f *Feed) wants(slot uint16) bool {
 	return f.slots[i/64]&(1<<(i%64)) != 0
 }
 
-// emit records a change in every feed that covers it; the shard lock is held.
+// emit records a change in every feed that covers it and tells the watches of
+// the key; the shard lock is held.
 func (s *shard) emit(kind EventKind, slot uint16, key []byte, deadline int64) {
+	if s.watched != nil {
+		s.noteChange(kind, slot, key)
+	}
 	if len(s.feeds) == 0 {
 		return
 	}

@@ -36,7 +36,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{shardState{}, map[string]string{
 			"cells": kept, "mu": fresh, "e": follows, "id": follows, "slots": kept, "data": kept, "ghosts": kept, "pages": follows, "keys": follows,
 			"oldest": follows, "era": kept, "feeds": fresh, "pending": fresh, "rand": kept, "sweep": fresh, "scratch": fresh, "txn": fresh,
-			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows}},
+			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows, "watched": fresh}},
 		{data{}, map[string]string{
 			"segs": kept, "classed": follows, "classBytes": kept, "spare": fresh, "queues": kept, "open": kept, "full": follows, "live": follows, "dead": follows, "vols": follows, "begun": kept,
 			"keep": fresh, "working": fresh}},

@@ -15,7 +15,7 @@ const cacheLine = 64
 // shard is one lock partition: every 1/n-th slot.
 type shard struct {
 	shardState
-	_ [(cacheLine - unsafe.Sizeof(shardState{})%cacheLine) % cacheLine]byte // so each begins on a line of its own
+	_ [cacheLine - unsafe.Sizeof(shardState{})%cacheLine]byte // so each begins on a line of its own; never empty, which would cost a word
 }
 
 // shardState is a shard without padding. What a read needs stands first, on one
@@ -38,6 +38,8 @@ type shardState struct {
 	shadowMask uint32        // bits of a hash that are 0 for keys that are sampled
 	present    atomic.Uint32 // classes of its segments, as bits; for the same choice
 	oldest     atomic.Int64  // birth of the segment that leaves next, for the choice of a shard to evict from
+
+	watched map[watchedKey][]watcher // nil if there is none
 
 	feeds []*Feed // replaced, never changed in place
 	rand  rng
@@ -208,7 +210,7 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 		s.invalidated++
 		kind = EventInvalidate
 	}
-	if len(s.feeds) > 0 {
+	if len(s.feeds) > 0 || s.watched != nil {
 		s.emit(kind, slot, s.key(r), s.deadline(r))
 	}
 	st.keys.Add(-1)

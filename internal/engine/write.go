@@ -54,6 +54,9 @@ func (s *shard) put(slot uint16, h uint64, key, value []byte, deadline, now int6
 	if deadline != 0 && expired(deadline, now) {
 		if old == 0 {
 			s.touch(slot, h)
+			if s.watched != nil {
+				s.noteChange(EventDelete, slot, key) // it was there for a moment
+			}
 		} else {
 			s.remove(s.slot(slot), slot, h, old, byDeletion)
 		}

@@ -30,6 +30,18 @@ const (
 	errIntRange       = "ERR value is out of range, value must between -2147483648 and 2147483647"
 	errFreqNotTracked = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
 		"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	errBitOffset      = "ERR bit offset is not an integer or out of range"
+	errBitValue       = "ERR bit is not an integer or out of range"
+	errBitArgument    = "ERR The bit argument must be 1 or 0."
+	errBitOpNot       = "ERR BITOP NOT must be called with a single source key."
+	errBitFieldType   = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+	errBitOverflow    = "ERR Invalid OVERFLOW type specified"
+	errBitFieldRO     = "ERR BITFIELD_RO only supports the GET subcommand"
+	errLCSBoth        = "ERR If you want both the length and indexes, please just use IDX."
+	errDigest         = "ERR must be exactly 16 hexadecimal characters"
+	errCondition      = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"
+	errNumKeys        = "ERR invalid numkeys value"
+	errPairs          = "ERR wrong number of key-value pairs"
 	errIdleNotTracked = "ERR An LFU maxmemory policy is selected, idle time not tracked. " +
 		"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 )

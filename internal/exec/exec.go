@@ -27,6 +27,8 @@ type Call struct {
 	// W receives exactly one reply.
 	W   *resp.Writer
 	Eng *engine.Engine
+	// Scripts runs EVAL; nil if there are none.
+	Scripts Scripts
 }
 
 type handler func(c *Call)
@@ -34,12 +36,26 @@ type handler func(c *Call)
 // Keyed executes a command whose keys all lie in Slot, with Tx held by the
 // caller. Args must have passed the arity check of the top-level command; the
 // command must be one that Has reports and must have keys.
-func Keyed(c *Call) { handlers[c.Cmd.ID](c) }
+func Keyed(c *Call) {
+	if IsEval(c.Cmd.ID) {
+		eval(c)
+		return
+	}
+	handlers[c.Cmd.ID](c)
+}
+
+// IsEval tells the commands that call others: a table cannot hold what refers
+// to the table.
+func IsEval(id command.ID) bool { return id >= command.Eval && id <= command.EvalSHARO }
 
 // Keyless executes a command without keys over the whole node, or answers HELP
 // and unknown subcommands of a container. It reports false, with nothing
 // written, when the command is not among them.
 func Keyless(c *Call) bool {
+	if IsEval(c.Cmd.ID) { // without keys, or with a number that is wrong
+		eval(c)
+		return true
+	}
 	if h := keyless[c.Cmd.ID]; h != nil {
 		h(c)
 		return true
@@ -49,5 +65,5 @@ func Keyless(c *Call) bool {
 
 // Has reports whether Keyed or Keyless executes the command.
 func Has(id command.ID) bool {
-	return id < command.NumCommands && (handlers[id] != nil || keyless[id] != nil)
+	return id < command.NumCommands && (handlers[id] != nil || keyless[id] != nil || IsEval(id))
 }

@@ -49,7 +49,7 @@ func getSet(c *Call) {
 // getEx: GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
 func getEx(c *Call) {
 	var o setOptions
-	if !o.parse(c, forGetEx) {
+	if !o.parse(c, 2, forGetEx) {
 		return
 	}
 	key := c.Args[1]

@@ -10,8 +10,8 @@ import (
 // setOptions are the options of SET and GETEX.
 type setOptions struct {
 	nx, xx, get, keepTTL, persist bool
-	ifEq                          []byte // nil without IFEQ
-	hasIfEq                       bool
+	compare                       comparison
+	with                          []byte // what the value or its digest is compared with
 	expire                        []byte // the argument of EX, PX, EXAT or PXAT
 	unit                          expireUnit
 }
@@ -33,15 +33,13 @@ type setKind uint8
 const (
 	forSet setKind = iota
 	forGetEx
+	forMSetEx
 )
 
-// parse reads the options after the key (GETEX) or value (SET) and answers a
-// syntax error. As in Redis an option may be repeated, but not contradicted.
-func (o *setOptions) parse(c *Call, kind setKind) bool {
-	first := 3
-	if kind == forGetEx {
-		first = 2
-	}
+// parse reads the options from position first on and answers a syntax error.
+// As in Redis an option may be repeated, but not contradicted.
+func (o *setOptions) parse(c *Call, first int, kind setKind) bool {
+	writes := kind != forGetEx
 	for i := first; i < len(c.Args); i++ {
 		a := c.Args[i]
 		var next []byte
@@ -49,22 +47,23 @@ func (o *setOptions) parse(c *Call, kind setKind) bool {
 		if hasNext {
 			next = c.Args[i+1]
 		}
+		compare := comparisonOf(a)
 		switch unit := unitOf(a); {
 		case unit != noExpire && hasNext && !o.keepTTL && !o.persist && (o.unit == noExpire || o.unit == unit):
 			o.unit, o.expire = unit, next
 			i++
 		case kind == forGetEx && is(a, "PERSIST") && o.unit == noExpire:
 			o.persist = true
-		case kind == forSet && is(a, "NX") && !o.xx && !o.hasIfEq:
+		case writes && is(a, "NX") && !o.xx && o.compare == always:
 			o.nx = true
-		case kind == forSet && is(a, "XX") && !o.nx && !o.hasIfEq:
+		case writes && is(a, "XX") && !o.nx && o.compare == always:
 			o.xx = true
-		case kind == forSet && is(a, "IFEQ") && hasNext && !o.nx && !o.xx && !o.hasIfEq:
-			o.ifEq, o.hasIfEq = next, true
+		case kind == forSet && compare != always && hasNext && !o.nx && !o.xx && (o.compare == always || o.compare == compare):
+			o.compare, o.with = compare, next
 			i++
 		case kind == forSet && is(a, "GET"):
 			o.get = true
-		case kind == forSet && is(a, "KEEPTTL") && o.unit == noExpire:
+		case writes && is(a, "KEEPTTL") && o.unit == noExpire:
 			o.keepTTL = true
 		default:
 			c.W.Error(errSyntax)
@@ -122,7 +121,7 @@ func (c *Call) deadline(arg []byte, unit expireUnit) (int64, bool) {
 	return n, true
 }
 
-// set: SET key value [NX | XX | IFEQ v] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL].
+// set: SET key value [NX | XX | IFEQ v | IFNE v | IFDEQ d | IFDNE d] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL].
 // With a deadline in the past the engine removes the key.
 func set(c *Call) {
 	key, value := c.Args[1], c.Args[2]
@@ -131,7 +130,7 @@ func set(c *Call) {
 		return
 	}
 	var o setOptions
-	if !o.parse(c, forSet) {
+	if !o.parse(c, 3, forSet) {
 		return
 	}
 	deadline, ok := o.deadline(c)
@@ -142,9 +141,15 @@ func set(c *Call) {
 	if o.get {
 		writeValue(c, key)
 	}
-	if o.nx || o.xx || o.hasIfEq || o.keepTTL {
+	if o.nx || o.xx || o.compare != always || o.keepTTL {
 		it, found := c.Tx.Peek(key)
-		if o.nx && found || o.xx && !found || o.hasIfEq && (!found || !bytes.Equal(it.Value, o.ifEq)) {
+		holds, ok := o.compare.holds(it.Value, found, o.with)
+		if !ok {
+			c.W.Buf = c.W.Buf[:mark]
+			c.W.Error(errDigest)
+			return
+		}
+		if o.nx && found || o.xx && !found || !holds {
 			if !o.get {
 				c.W.Null()
 			}
@@ -199,7 +204,7 @@ func setEx(c *Call) {
 
 // mset: MSET key value [key value ...]
 func mset(c *Call) {
-	if c.pairsFit() && c.setPairs() {
+	if c.pairsFit(1, len(c.Args)) && c.setPairs() {
 		c.W.Simple("OK")
 	}
 }
@@ -207,7 +212,7 @@ func mset(c *Call) {
 // msetNX: MSETNX key value [key value ...]; a key that is named twice takes
 // its last value.
 func msetNX(c *Call) {
-	if !c.pairsFit() {
+	if !c.pairsFit(1, len(c.Args)) {
 		return
 	}
 	for i := 1; i < len(c.Args); i += 2 {
@@ -221,15 +226,15 @@ func msetNX(c *Call) {
 	}
 }
 
-// pairsFit checks every pair before the first is set, so that a value above
-// the limit leaves all keys as they were.
-func (c *Call) pairsFit() bool {
-	if len(c.Args)%2 == 0 {
+// pairsFit checks the pairs in args [from, to) before the first is set, so that
+// a value above the limit leaves all keys as they were.
+func (c *Call) pairsFit(from, to int) bool {
+	if (to-from)%2 != 0 {
 		WrongArity(c.W, c.Cmd.FullName())
 		return false
 	}
 	maxKey, maxValue := c.Eng.MaxKey(), c.Eng.MaxValue()
-	for i := 1; i < len(c.Args); i += 2 {
+	for i := from; i < to; i += 2 {
 		if n := len(c.Args[i]); n > maxKey {
 			tooLarge(c, "key", n, maxKey, hintKey)
 			return false

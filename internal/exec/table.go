@@ -17,6 +17,9 @@ var handlers = [command.NumCommands]handler{
 	command.MSet:        mset,
 	command.MSetNX:      msetNX,
 	command.DelIfEq:     delIfEq,
+	command.MSetEx:      msetEx,
+	command.DelEx:       delEx,
+	command.Digest:      digest,
 	command.Append:      appendValue,
 	command.GetRange:    getRange,
 	command.SubStr:      getRange,
@@ -26,6 +29,14 @@ var handlers = [command.NumCommands]handler{
 	command.IncrBy:      incrBy,
 	command.DecrBy:      decrBy,
 	command.IncrByFloat: incrByFloat,
+	command.LCS:         lcs,
+	command.SetBit:      setBit,
+	command.GetBit:      getBit,
+	command.BitCount:    bitCount,
+	command.BitPos:      bitPos,
+	command.BitOp:       bitOp,
+	command.BitField:    bitField,
+	command.BitFieldRO:  bitField,
 	command.Del:         del,
 	command.Unlink:      del,
 	command.Exists:      exists,
@@ -33,6 +44,8 @@ var handlers = [command.NumCommands]handler{
 	command.Type:        typeOf,
 	command.Rename:      rename,
 	command.RenameNX:    renameNX,
+	command.Dump:        dump,
+	command.Restore:     restore,
 	command.Copy:        copyKey,
 	command.Expire:      expire,
 	command.PExpire:     expire,
@@ -57,15 +70,36 @@ var handlers = [command.NumCommands]handler{
 // HELP, unknown subcommands and subcommands with too few arguments, none of
 // which has keys.
 var keyless = [command.NumCommands]handler{
-	command.Scan:       scan,
-	command.Keys:       keys,
-	command.DBSize:     dbSize,
-	command.RandomKey:  randomKey,
-	command.FlushAll:   flush,
-	command.FlushDB:    flush,
-	command.Time:       serverTime,
-	command.Object:     object,
-	command.ObjectHelp: object,
-	command.Memory:     memory,
-	command.MemoryHelp: memory,
+	command.Scan:         scan,
+	command.Keys:         keys,
+	command.DBSize:       dbSize,
+	command.RandomKey:    randomKey,
+	command.FlushAll:     flush,
+	command.FlushDB:      flush,
+	command.Wait:         wait,
+	command.Time:         serverTime,
+	command.Object:       object,
+	command.ObjectHelp:   object,
+	command.Memory:       memory,
+	command.MemoryHelp:   memory,
+	command.ScriptCmd:    script,
+	command.ScriptExists: script,
+	command.ScriptFlush:  script,
+	command.ScriptHelp:   script,
+	command.ScriptKill:   script,
+	command.ScriptLoad:   script,
+	command.MSetEx:       msetEx, // with a number of keys that is wrong
+}
+
+// HoldSafe reports whether a command without keys, or the answer to one whose
+// keys are missing, may be executed while a slot is held: it asks nothing of the
+// Engine that takes a lock.
+func HoldSafe(id command.ID) bool {
+	switch id {
+	case command.Time, command.Wait, command.Object, command.ObjectHelp, command.Memory, command.MemoryHelp, command.MSetEx,
+		command.Eval, command.EvalSHA, command.EvalRO, command.EvalSHARO,
+		command.ScriptCmd, command.ScriptExists, command.ScriptFlush, command.ScriptHelp, command.ScriptKill, command.ScriptLoad:
+		return true
+	}
+	return false
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	roomName = regexp.MustCompile("`((?:internal|cmd)/[a-z/]+|client|local)`")
+	roomName = regexp.MustCompile("`((?:internal|cmd)/[a-z/]+|client|local|lua)`")
 	fence    = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	mdLink   = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 )

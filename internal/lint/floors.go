@@ -15,6 +15,7 @@ type Room struct {
 const (
 	xxh3       = "github.com/zeebo/xxh3"
 	memberlist = "github.com/hashicorp/memberlist"
+	gopherLua  = "github.com/yuin/gopher-lua"
 	goYAML     = "github.com/goccy/go-yaml"
 	cobra      = "github.com/spf13/cobra"
 	pflag      = "github.com/spf13/pflag"
@@ -49,8 +50,11 @@ var Rooms = []Room{
 		Why: "detection runs inside the request path and is measured by itself"},
 	{Path: "internal/topology", Floor: 1, Modules: []string{xxh3}, NoGo: true, NoStd: []string{"net"},
 		Why: "a View is a value: everything that reads it must be free to keep it"},
-	{Path: "internal/exec", Floor: 1, NoStd: []string{"net", "context"}, NoGo: true,
+	{Path: "internal/exec", Floor: 1, Modules: []string{xxh3}, NoStd: []string{"net", "context"}, NoGo: true,
 		Why: "commands over one held slot run without a cluster, a session or a clock of their own"},
+	{Path: "lua", Floor: 2, Modules: []string{gopherLua}, NoStd: []string{"net"}, NoGo: true,
+		Never: []string{"internal/topology", "internal/membership", "internal/link", "internal/handoff", "internal/node", "internal/server"},
+		Why:   "scripts are a choice: whoever does not import this room links no interpreter"},
 	{Path: "internal/membership", Floor: 1, Same: []string{"internal/topology"}, Modules: []string{memberlist},
 		Never: []string{"internal/engine", "internal/exec"},
 		Why:   "who is alive is decided without knowing what anybody stores"},
@@ -91,9 +95,9 @@ var BadNames = []string{"common", "util", "utils", "pkg", "types", "models", "he
 // Embedders are the public packages and the module prefixes that a program
 // importing them must never compile.
 var Embedders = map[string][]string{
-	"":       {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/"},
-	"client": {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
-	"local":  {"github.com/spf13/", goYAML, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
+	"":       {"github.com/spf13/", goYAML, gopherLua, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/"},
+	"client": {"github.com/spf13/", goYAML, gopherLua, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
+	"local":  {"github.com/spf13/", goYAML, gopherLua, "github.com/prometheus/", "go.opentelemetry.io/", "github.com/charmbracelet/", memberlist},
 }
 
 // Foreign are modules that belong to interop/ and bench/ only: other clients

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/engine"
 	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -40,7 +41,10 @@ func (n *Node) Exec(s Session, cmd *command.Command, args [][]byte, w *resp.Writ
 }
 
 // Closed tells the node that a session ended.
-func (n *Node) Closed(s Session) { s.SetAttachment(nil) }
+func (n *Node) Closed(s Session) {
+	n.Forget(s)
+	s.SetAttachment(nil)
+}
 
 func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	group := cmd
@@ -52,6 +56,17 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
+	case command.Eval, command.EvalRO:
+		if n.o.Scripts != nil {
+			// Compiled before the slot is held; what fails is told there.
+			_, _ = n.o.Scripts.Load(args[1])
+		}
+		n.onData(s, cmd, args, w)
+	case command.Watch:
+		n.watch(s, args, w, true)
+	case command.Unwatch:
+		n.unwatch(s)
+		w.Simple("OK")
 	case command.Info:
 		n.info(args, w)
 	case command.Config:
@@ -60,10 +75,15 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		role(w)
 	case command.Shutdown:
 		n.shutdownCommand(s, args, w)
-	default:
-		if !n.nudge(s, cmd, args, w) {
-			n.execute(n.ctx, cmd, args, w)
-		}
+	default: // a case for a command with keys must be unknown to try as well
+		n.onData(s, cmd, args, w)
+	}
+}
+
+// onData runs a command of a client on the data.
+func (n *Node) onData(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
+	if !n.nudge(s, cmd, args, w) {
+		n.execute(n.ctx, cmd, args, w)
 	}
 }
 
@@ -90,7 +110,7 @@ func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte,
 // keyless runs a command that has no keys.
 func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng}
+	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng, Scripts: n.o.Scripts}
 	done := exec.Keyless(c)
 	*c = exec.Call{}
 	n.calls.Put(c)
@@ -102,17 +122,26 @@ func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 // onSlot executes the command if this node serves the slot. The serving bit,
 // read under the shard lock, alone decides.
 func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) bool {
+	if exec.IsEval(cmd.ID) {
+		n.long.Add(1)
+		defer n.long.Add(-1)
+	}
 	tx, err := n.eng.Lock(slot)
 	if err != nil {
 		return false
 	}
+	n.under(cmd, args, slot, tx, w)
+	return true
+}
+
+// under executes the command under the hold of its slot, and ends the hold.
+func (n *Node) under(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng}
+	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts}
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}
 	n.calls.Put(c)
-	return true
 }
 
 // elsewhere answers a request for a slot whose serving bit is off: MOVED if

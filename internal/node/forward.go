@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -61,7 +62,7 @@ func readOnly(cmd *command.Command, args [][]byte) bool {
 func (n *Node) forwarded(args [][]byte, w *resp.Writer) {
 	args = args[2:]
 	cmd := command.Lookup(args[0])
-	if cmd == nil || cmd.Conn || cmd.Flags.Has(command.Internal) || !cmd.ArityOK(len(args)) {
+	if cmd == nil || cmd.Conn || cmd.Flags.Has(command.Internal) || !exec.Has(cmd.ID) || !cmd.ArityOK(len(args)) {
 		w.Error("ERR cannot forward this command")
 		return
 	}

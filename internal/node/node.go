@@ -38,7 +38,7 @@ type Node struct {
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // viewLoop, tickLoop, contacts, OnShutdown
+	wg     sync.WaitGroup // viewLoop, tickLoop, contacts, OnShutdown, ends of watches
 
 	pub        atomic.Pointer[published]
 	latest     atomic.Pointer[membership.Snapshot]
@@ -69,6 +69,8 @@ type Node struct {
 	calls    sync.Pool // of *exec.Call
 	contact  contacts
 	settings settings
+	watched  atomic.Int64 // bytes of the keys that sessions watch
+	long     atomic.Int32 // scripts and transactions that hold a slot, or are about to
 	counts   counters
 }
 

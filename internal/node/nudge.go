@@ -32,9 +32,6 @@ type nudges struct {
 // nudgeEvery is the least time between two nudges of one host, in ms.
 const nudgeEvery = 50
 
-// told is the attachment of a session: the last round that it was nudged in.
-type told uint64
-
 // begin starts a round for the sessions up to an ID.
 func (g *nudges) begin(last uint64) {
 	g.mu.Lock()
@@ -80,14 +77,11 @@ func (n *Node) nudge(s Session, cmd *command.Command, args [][]byte, w *resp.Wri
 	if round == 0 || s.ID() > n.nudges.last.Load() {
 		return false
 	}
-	switch a := s.Attachment().(type) {
-	case nil:
-	case told:
-		if uint64(a) >= round {
-			return false
-		}
-	default:
-		return false // a peer hears of Views by gossip
+	if _, peer := s.Attachment().(*peerSession); peer {
+		return false // it hears of Views by gossip
+	}
+	if st := stateOf(s); st != nil && (st.nudged >= round || st.watch.Keys() > 0) {
+		return false // what is watched here would be lost by a client that goes elsewhere
 	}
 	var room [32]int
 	keys := cmd.AppendKeys(room[:0], args)
@@ -103,7 +97,7 @@ func (n *Node) nudge(s Session, cmd *command.Command, args [][]byte, w *resp.Wri
 	if !n.nudges.due(s.RemoteAddr(), n.clock.millis()) {
 		return false
 	}
-	s.SetAttachment(told(round))
+	openState(s).nudged = round
 	w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -58,5 +59,34 @@ func TestOneHostIsNudgedOnceAtATime(t *testing.T) {
 	now = now.Add(nudgeEvery * time.Millisecond)
 	if nudged(a) || !nudged(b) || nudged(b) {
 		t.Error("later, want one for the other session of the first host")
+	}
+}
+
+// Loops answer without waiting, by TryExec: their sessions hear of it too.
+func TestLoopsTellOfADeadOwner(t *testing.T) {
+	n := alone(t, nil)
+	n.nudges.begin(1)
+	s := &numbered{id: 1}
+	get := [][]byte{[]byte("GET"), []byte("k")}
+	for _, want := range []string{"-MOVED 7629 127.0.0.1:7001\r\n", "$-1\r\n"} {
+		w := resp.Writer{Proto: 2}
+		if !n.TryExec(s, command.Lookup(get[0]), get, &w) || string(w.Buf) != want {
+			t.Errorf("%q, want %q", w.Buf, want)
+		}
+	}
+}
+
+// A client that is sent elsewhere would lose what it watches here.
+func TestNobodyIsNudgedWhileItWatches(t *testing.T) {
+	n := alone(t, nil)
+	s := &numbered{id: 1}
+	runAs(t, n, s, 2, "WATCH", "k")
+	n.nudges.begin(1)
+	if v := runAs(t, n, s, 2, "GET", "k"); v.Kind == resp.Error {
+		t.Errorf("while it watches: %q", v.Text())
+	}
+	runAs(t, n, s, 2, "UNWATCH")
+	if v := runAs(t, n, s, 2, "GET", "k"); v.Text() != "MOVED 7629 127.0.0.1:7001" {
+		t.Errorf("afterwards: %q", v.Text())
 	}
 }

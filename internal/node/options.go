@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/membership"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -90,6 +91,7 @@ type Options struct {
 	Placement  ring.Placement // nil: by Params
 
 	Discovery   membership.Discovery
+	Scripts     exec.Scripts // runs EVAL; nil: not served
 	JoinTimeout time.Duration
 
 	// Membership carries the timings and gossip addresses; the node fills in

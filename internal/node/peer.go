@@ -65,6 +65,7 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 			n.refusedPeer(s, err)
 			return
 		}
+		n.Forget(s)
 		s.SetAttachment(&peerSession{handshake: h})
 	case cmd.ID == command.RCAuth:
 		n.peerAuth(s, st, args, w)

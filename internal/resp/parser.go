@@ -105,6 +105,34 @@ func (p *Parser) Trim() {
 	p.args, p.spans = nil, nil
 }
 
+// Lists is room for the arguments of a command. Parsers that are used one after
+// the other may share it, so that one that waits for a command costs nothing. The
+// zero value is ready for use.
+type Lists struct {
+	args  [][]byte
+	spans []span
+}
+
+// Lend gives a parser that has no room of its own that of l, until Return.
+func (p *Parser) Lend(l *Lists) {
+	if p.spans == nil && p.args == nil {
+		p.args, p.spans = l.args[:0], l.spans[:0]
+		l.args, l.spans = nil, nil
+	}
+}
+
+// Return moves the parser's room to l, unless it is within a command. Arguments
+// that were returned stay valid until l is lent again.
+func (p *Parser) Return(l *Lists) {
+	if p.left != 0 || p.spans == nil && p.args == nil {
+		return
+	}
+	if cap(p.args) <= keepArgs && cap(p.spans) <= keepArgs {
+		l.args, l.spans = p.args, p.spans
+	}
+	p.args, p.spans = nil, nil
+}
+
 // The bytes "*N\r\n$L\r\n" with one-digit numbers start nearly all commands.
 // shortMask keeps of each digit the upper half of its byte.
 const (

@@ -32,14 +32,22 @@ const (
 		"NOTE: You only need to do one of the above things in order for the node to start accepting connections from the outside."
 )
 
-// accept runs until the listener is closed.
-func (s *Server) accept(ln net.Listener) {
+// arrival is a connection that was accepted: a net.Conn, or a descriptor for a
+// loop.
+type arrival interface {
+	RemoteAddr() net.Addr
+	LocalAddr() net.Addr
+	Close() error
+}
+
+// accept runs until the listener that next asks is closed.
+func (s *Server) accept(next func() (arrival, error)) {
 	var delay time.Duration
 	for {
-		conn, err := ln.Accept()
+		a, err := next()
 		if err == nil {
 			delay = 0
-			s.admit(conn)
+			s.admit(a)
 			continue
 		}
 		select {
@@ -62,23 +70,23 @@ func (s *Server) accept(ln net.Listener) {
 }
 
 // admit decides about a new connection and starts its session.
-func (s *Server) admit(conn net.Conn) {
-	if !s.unprotected.Load() && s.password.Load() == nil && !isLocal(conn.RemoteAddr()) {
-		s.reject(conn, errProtected)
+func (s *Server) admit(a arrival) {
+	if !s.unprotected.Load() && s.password.Load() == nil && !isLocal(a.RemoteAddr()) {
+		s.reject(a, errProtected)
 		return
 	}
-	c := newSession(s, conn)
-	t := newStdTransport(s, c, conn)
+	c := newSession(s, a)
+	serve := s.transportFor(c, a)
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
-		conn.Close()
+		a.Close()
 		return
 	}
 	over := int64(len(s.sessions)-s.peers) - s.maxClients.Load() + 1 // if accepted
 	if over > int64(s.o.PeerReserve) {
 		s.mu.Unlock()
-		s.reject(conn, errMaxClients)
+		s.reject(a, errMaxClients)
 		return
 	}
 	s.lastID++
@@ -88,12 +96,13 @@ func (s *Server) admit(conn net.Conn) {
 	s.sessions[c.id] = c
 	s.counters.total.Add(1)
 	// Serves until the session ends; Drain and Close make it end.
-	s.work.Go(t.run)
+	serve()
 	s.mu.Unlock()
 }
 
 // remove forgets a session that has ended.
 func (s *Server) remove(c *Session) {
+	c.endMulti()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)
@@ -140,16 +149,20 @@ func isLocal(a net.Addr) bool {
 
 // reject tells a connection why it is refused and closes it, without holding up
 // the accept loop.
-func (s *Server) reject(conn net.Conn, why string) {
+func (s *Server) reject(a arrival, why string) {
 	s.counters.rejected.Add(1)
 	if s.rejecting.Add(1) > maxRejecting {
 		s.rejecting.Add(-1)
-		conn.Close()
+		a.Close()
 		return
 	}
 	// Ends after at most two times lingerTime.
 	s.work.Go(func() {
 		defer s.rejecting.Add(-1)
+		conn, err := connOf(a)
+		if err != nil {
+			return
+		}
 		defer conn.Close()
 		if conn.SetWriteDeadline(time.Now().Add(lingerTime)) != nil {
 			return
@@ -158,6 +171,15 @@ func (s *Server) reject(conn net.Conn, why string) {
 			linger(conn, make([]byte, 512))
 		}
 	})
+}
+
+// connOf makes a net.Conn of a connection that was accepted. If it fails, the
+// connection is closed.
+func connOf(a arrival) (net.Conn, error) {
+	if conn, ok := a.(net.Conn); ok {
+		return conn, nil
+	}
+	return a.(*rawArrival).conn()
 }
 
 // linger shuts down the sending side and drops what the other side still sends,

@@ -63,7 +63,7 @@ func (b *budget) refuse(what string) string {
 // account books what the session holds now: own buffers, queue and batch of the
 // flusher. With force, and for a peer, it always does; otherwise it reports false
 // and changes nothing if the budget is used up. t.mu is held.
-func (t *stdTransport) account(own, queue, batch int, force bool) bool {
+func (t *buffers) account(own, queue, batch int, force bool) bool {
 	want := int64(max(0, own+queue+batch-allowance))
 	switch more := want - t.booked; {
 	case more > 0 && !force && !t.s.isPeer.Load():
@@ -83,7 +83,7 @@ func (t *stdTransport) account(own, queue, batch int, force bool) bool {
 
 // bookAs books a read buffer of the given size and lists beside the reply
 // buffer as it is.
-func (t *stdTransport) bookAs(size, lists int, force bool) bool {
+func (t *buffers) bookAs(size, lists int, force bool) bool {
 	if own := size + cap(t.s.w.Buf) + lists; own != t.own {
 		t.mu.Lock()
 		ok := t.account(own, t.queueHeld, t.batchHeld, force)
@@ -96,10 +96,10 @@ func (t *stdTransport) bookAs(size, lists int, force bool) bool {
 	return true
 }
 
-func (t *stdTransport) book(force bool) bool { return t.bookAs(len(t.in), t.lists, force) }
+func (t *buffers) book(force bool) bool { return t.bookAs(len(t.in), t.lists, force) }
 
 // hold books and publishes the size of the buffers at the end of a turn.
-func (t *stdTransport) hold() {
+func (t *buffers) hold() {
 	lists := t.lists
 	if t.s.most > keepArgs {
 		lists = max(lists, t.s.most*argCost)
@@ -114,7 +114,7 @@ func (t *stdTransport) hold() {
 }
 
 // trim gives back the parser's lists, unless they are in use.
-func (t *stdTransport) trim() {
+func (t *buffers) trim() {
 	if t.filled == 0 && t.s.parser.Need() > 0 {
 		t.s.parser.Trim()
 		t.lists = 0
@@ -124,7 +124,7 @@ func (t *stdTransport) trim() {
 // reserve books a read buffer of the given size before it is made, and lists
 // for the command in it. If the budget is used up, the empty reply buffer goes
 // first.
-func (t *stdTransport) reserve(size, lists int) bool {
+func (t *buffers) reserve(size, lists int) bool {
 	if t.bookAs(size, lists, false) {
 		return true
 	}
@@ -152,12 +152,11 @@ func announced(b []byte, size int) int {
 
 // drop refuses the unfinished command in the read buffer, for which the budget
 // has no room: what is there goes, what still comes is skipped, and the error
-// follows when the command ends. If that cannot be, the error is sent and drop
-// reports false: the session ends.
-func (t *stdTransport) drop() bool {
+// follows when the command ends. If that cannot be, the error is left in the
+// reply buffer and drop reports false: the session ends.
+func (t *buffers) drop() bool {
 	n, ok := t.s.skipCommand(t.in[:t.filled])
 	if !ok {
-		t.s.closing = t.flush() == nil
 		return false
 	}
 	t.lists = 0
@@ -206,7 +205,7 @@ func (s *Session) replyGrew() {
 
 // maxWaiting is how many bytes may wait for the flusher when the session goes
 // on executing.
-func (t *stdTransport) maxWaiting() int {
+func (t *buffers) maxWaiting() int {
 	limit := t.srv.OutputLimit() / 2
 	if !t.s.peer && t.srv.budget.scarce() {
 		return min(limit, allowance)
@@ -216,7 +215,7 @@ func (t *stdTransport) maxWaiting() int {
 
 // discard gives back the buffers of the session's goroutine, which needs them
 // no more.
-func (t *stdTransport) discard() {
+func (t *buffers) discard() {
 	t.in, t.filled, t.lists = nil, 0, 0
 	t.s.w.Buf, t.s.parser = nil, resp.Parser{}
 	t.book(true)

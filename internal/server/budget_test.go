@@ -97,7 +97,7 @@ func TestManySlowReadersAreBoundedTogether(t *testing.T) {
 		const sessions, limit = 40, 4 << 20
 		ln := newMemListener()
 		s, node := start(t, Options{Listener: ln, BufferLimit: limit})
-		node.values["large"] = []byte(strings.Repeat("v", 1<<20))
+		node.set("large", []byte(strings.Repeat("v", 1<<20)))
 		other := ln.dial(t, local)
 		for i := range sessions {
 			c := ln.dial(t, local)
@@ -130,7 +130,7 @@ func TestManySlowReadersAreBoundedTogether(t *testing.T) {
 		}
 		other.expect("PONG")
 		pass(time.Hour) // those who do not read are cut off
-		other.ask("GET large", string(node.values["large"]))
+		other.ask("GET large", string(node.value("large")))
 		synctest.Wait()
 		holds(t, s)
 		s.Close()
@@ -162,7 +162,7 @@ func TestRepliesWithoutRoomCloseTheSession(t *testing.T) {
 		}
 		holds(t, s)
 		other.ask("PING", "PONG")
-		first.expect(string(node.values["k"])) // late, but there
+		first.expect(string(node.value("k"))) // late, but there
 		first.ask("PING", "PONG")
 		synctest.Wait()
 		if n := holds(t, s); n != 0 {
@@ -180,7 +180,7 @@ func TestSmallCommandsNeedNoBudget(t *testing.T) {
 		c := ln.dial(t, local)
 		c.ask("PING", "PONG")
 		value := strings.Repeat("v", 10_000)
-		node.values["k"] = []byte(value)
+		node.set("k", []byte(value))
 		c.ask("GET k", value)
 		for range 3 {
 			c.ask("ECHO "+value, value)
@@ -203,7 +203,7 @@ func TestBufferBudgetReturnsToZero(t *testing.T) {
 	for _, limit := range []int64{1 << 20, 64 << 20} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			s, node := start(t, Options{BufferLimit: limit})
-			node.values["large"] = []byte(strings.Repeat("v", 200<<10))
+			node.set("large", []byte(strings.Repeat("v", 200<<10)))
 			for i := range 30 {
 				c := dial(t, s)
 				switch i % 6 {
@@ -283,7 +283,7 @@ func TestLargeBuffersGoWhenTheCommandIsFinished(t *testing.T) {
 		if got := holds(t, s); got != 0 {
 			t.Errorf("%d bytes after a large SET", got)
 		}
-		c.ask("GET k", string(node.values["k"]))
+		c.ask("GET k", string(node.value("k")))
 		synctest.Wait()
 		if got := holds(t, s); got != 0 {
 			t.Errorf("%d bytes after a large GET", got)

@@ -166,12 +166,15 @@ func (s *Session) appendInfo(b []byte) []byte {
 	if p.noTouch {
 		flags += "T"
 	}
+	if s.queued.Load() > 0 {
+		flags += "x"
+	}
 	if flags == "" {
 		flags = "N"
 	}
-	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=-1",
+	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%s",
 		s.id, addrText(s.remote), addrText(s.local), p.name, int64(now.Seconds()),
-		max(0, (now.Milliseconds()-s.active.Load())/1000), flags)
+		max(0, (now.Milliseconds()-s.active.Load())/1000), flags, s.queuedText())
 	out := s.transport.queued()
 	held := s.held.Load()
 	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
@@ -215,7 +218,7 @@ func (s *Session) clientKill(args [][]byte) {
 func (s *Session) kill(f *killFilter) (n int) {
 	s.eachClient(func(c *Session) {
 		switch {
-		case !f.matches(c):
+		case !f.matches(c), c.stop.Load() == stopCut: // the latter has ended, or is about to
 		case c != s:
 			c.Close()
 			n++

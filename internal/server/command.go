@@ -143,6 +143,18 @@ func writeKeySpec(w *resp.Writer, k *command.KeySpec) {
 	w.BulkString("find_keys")
 	w.Map(2)
 	w.BulkString("type")
+	if k.KeyNum {
+		w.BulkString("keynum")
+		w.BulkString("spec")
+		w.Map(3)
+		w.BulkString("keynumidx")
+		w.Int(0)
+		w.BulkString("firstkey")
+		w.Int(1)
+		w.BulkString("keystep")
+		w.Int(int64(k.Step))
+		return
+	}
 	w.BulkString("range")
 	w.BulkString("spec")
 	w.Map(3)
@@ -208,7 +220,7 @@ func (s *Session) commandGetKeys(args [][]byte, flags bool) {
 	case c == nil || c.Flags.Has(command.Internal):
 		w.Error("ERR Invalid command specified")
 		return
-	case c.FirstKey == 0:
+	case !c.TakesKeys():
 		w.Error("ERR The command has no key arguments")
 		return
 	case !c.ArityOK(len(args)):
@@ -216,6 +228,10 @@ func (s *Session) commandGetKeys(args [][]byte, flags bool) {
 		return
 	}
 	keys := c.AppendKeys(nil, args)
+	if len(keys) == 0 && !c.Flags.Has(command.NoMandatoryKeys) {
+		w.Error("ERR Invalid arguments specified for command")
+		return
+	}
 	w.Array(len(keys))
 	for _, pos := range keys {
 		if !flags {

@@ -36,6 +36,8 @@ func (s *Session) connection(cmd *command.Command, args [][]byte) {
 	case command.Asking:
 		s.asking = true
 		w.Simple("OK")
+	case command.Multi, command.Exec, command.Discard:
+		s.transaction(cmd, args)
 	case command.CommandCmd:
 		s.commandAll()
 	case command.CommandCount, command.CommandDocs, command.CommandInfo, command.CommandList,
@@ -74,6 +76,7 @@ func (s *Session) selectDB(args [][]byte) {
 // authenticate again if there is a password. What a session that never
 // authenticated has used of its allowance stays used.
 func (s *Session) reset() {
+	s.abandon()
 	s.profile.Store(&emptyProfile)
 	s.w.Proto = emptyProfile.proto
 	s.asking, s.replyOff, s.skip, s.skipNext = false, false, false, false

@@ -102,6 +102,9 @@ func writeArgs(w *resp.Writer, args []command.Arg) {
 		if a.Multiple {
 			flags = append(flags, "multiple")
 		}
+		if a.MultipleToken {
+			flags = append(flags, "multiple_token")
+		}
 		if len(flags) > 0 {
 			f = append(f, field{"flags", func(w *resp.Writer) { writeWords(w, flags) }})
 		}

@@ -40,8 +40,8 @@ func TestDrain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(node.closed) != 3 {
-		t.Errorf("Closed was called %d times", len(node.closed))
+	if len(node.ended()) != 3 {
+		t.Errorf("Closed was called %d times", len(node.ended()))
 	}
 	if err := s.Close(); !errors.Is(err, errs.ErrClosed) {
 		t.Errorf("Close after Drain: %v", err)

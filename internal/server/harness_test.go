@@ -77,6 +77,25 @@ func (f *fakeNode) Exec(s *Session, cmd *command.Command, args [][]byte, w *resp
 	}
 }
 
+// TryExec leaves alone what may block, and GET of keys that begin with "later".
+func (f *fakeNode) TryExec(s *Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	if !f.prompt(cmd, args) {
+		return false
+	}
+	f.Exec(s, cmd, args, w)
+	return true
+}
+
+func (f *fakeNode) prompt(cmd *command.Command, args [][]byte) bool {
+	switch {
+	case cmd.ID == command.Del && string(args[1]) == "block", cmd.ID == command.RCAuth:
+		return false
+	case cmd.ID == command.Get && bytes.HasPrefix(args[1], []byte("later")):
+		return false
+	}
+	return true
+}
+
 func (f *fakeNode) get(s *Session, key string, w *resp.Writer) {
 	switch key {
 	case "asking":
@@ -97,11 +116,33 @@ func (f *fakeNode) get(s *Session, key string, w *resp.Writer) {
 	}
 }
 
+func (f *fakeNode) set(key string, value []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.values[key] = value
+}
+
+func (f *fakeNode) value(key string) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.values[key]
+}
+
+// ended returns the sessions of which Closed was told.
+func (f *fakeNode) ended() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]uint64(nil), f.closed...)
+}
+
 func (f *fakeNode) Closed(s *Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = append(f.closed, s.ID())
 }
+
+// underTest is Options.IO of the servers that start makes for TCP; "" is std.
+var underTest string
 
 // start runs a server on 127.0.0.1 with a fake node, unless o says otherwise,
 // until the test ends.
@@ -117,12 +158,21 @@ func start(t testing.TB, o Options) (*Server, *fakeNode) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.IO == "" {
+		o.IO = underTest
+	}
+	if o.IO == "" {
+		o.IO = IOStd
+	}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if o.Listener == nil && o.IO != IOAuto && s.IO() != o.IO {
+		t.Fatalf("the server uses %s", s.IO())
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil && !errors.Is(err, errs.ErrClosed) {

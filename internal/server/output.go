@@ -14,7 +14,8 @@ var errOutputLimit = errors.New("output limit reached")
 // flush sends the replies of a turn. Normally it writes them itself. If the
 // client does not take them within stallAfter, what is left goes to a flusher,
 // so that the session can go on reading: a client may send a long pipeline
-// before it reads the first reply.
+// before it reads the first reply. A TLS connection cannot be written to any more
+// once a write of it has timed out, so there all replies go to the flusher.
 func (t *stdTransport) flush() error {
 	buf := t.s.w.Buf
 	if len(buf) == 0 {
@@ -22,7 +23,7 @@ func (t *stdTransport) flush() error {
 	}
 	t.s.w.Buf = buf[:0]
 	n := 0
-	if !t.flushing.Load() {
+	if !t.patient && !t.flushing.Load() {
 		if t.sendUntil.Sub(t.s.now) < stallAfter {
 			t.sendUntil = t.srv.o.Now().Add(2 * stallAfter)
 			t.conn.SetWriteDeadline(t.sendUntil)
@@ -166,14 +167,20 @@ func (t *stdTransport) awaitRoom(limit int) bool {
 
 // sendFailed ends the connection because replies cannot be sent.
 func (t *stdTransport) sendFailed(err error) {
+	t.unsendable(err, t.queued())
+	t.conn.Close()
+}
+
+// unsendable counts and logs why a session ends whose replies cannot be sent;
+// waiting is how many bytes of them there are.
+func (t *buffers) unsendable(err error, waiting int) {
 	switch {
 	case err == errBufferLimit:
 		t.srv.log.Warn("replies cannot wait; session closed", "session", t.s.id, "remote", addrText(t.s.remote),
-			"waiting", t.queued(), "err", t.srv.budget.refuse("close sessions that do not read, or raise the buffer limit"))
+			"waiting", waiting, "err", t.srv.budget.refuse("close sessions that do not read, or raise the buffer limit"))
 	case err == errOutputLimit || errors.Is(err, os.ErrDeadlineExceeded):
 		t.srv.counters.outputLimit.Add(1)
 		t.srv.log.Warn("client does not read its replies; session closed", "session", t.s.id,
-			"remote", addrText(t.s.remote), "waiting", t.queued(), "limit", t.srv.OutputLimit(), "err", err)
+			"remote", addrText(t.s.remote), "waiting", waiting, "limit", t.srv.OutputLimit(), "err", err)
 	}
-	t.conn.Close()
 }

@@ -15,7 +15,7 @@ import (
 func TestLongPipelineIsReadBeforeItsReplies(t *testing.T) {
 	const n, size = 400, 64 << 10 // 25 MiB of replies
 	s, node := start(t, Options{})
-	node.values["k"] = []byte(strings.Repeat("v", size))
+	node.set("k", []byte(strings.Repeat("v", size)))
 	c := dial(t, s)
 	var in []byte
 	for i := range n {
@@ -39,7 +39,7 @@ func TestLongPipelineIsReadBeforeItsReplies(t *testing.T) {
 // flusher waits.
 func stall(t *testing.T, ln *memListener, s *Server, node *fakeNode) *peerConn {
 	t.Helper()
-	node.values["k"] = []byte(strings.Repeat("v", 100<<10))
+	node.set("k", []byte(strings.Repeat("v", 100<<10)))
 	c := ln.dial(t, local)
 	c.send("GET k\r\n")
 	synctest.Wait()
@@ -86,7 +86,7 @@ func TestSlowReader(t *testing.T) {
 		c.send("ECHO first\r\n")
 		c.send("GET k\r\nECHO second\r\n")
 		synctest.Wait()
-		for _, want := range []string{string(node.values["k"]), "first", string(node.values["k"]), "second"} {
+		for _, want := range []string{string(node.value("k")), "first", string(node.value("k")), "second"} {
 			pass(10 * time.Second)
 			c.expect(want)
 		}
@@ -113,9 +113,9 @@ func TestSlowReaderCostsItsRepliesTwice(t *testing.T) {
 			}
 			return true
 		})
-		c.expect(string(node.values["k"]))
+		c.expect(string(node.value("k")))
 		c.send("ECHO a\r\nGET k\r\nECHO b\r\n")
-		c.expect("a", string(node.values["k"]), "b")
+		c.expect("a", string(node.value("k")), "b")
 		s.Close()
 	})
 }
@@ -124,7 +124,7 @@ func TestOutputLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newMemListener()
 		s, node := start(t, Options{Listener: ln, OutputLimit: 256 << 10})
-		node.values["large"] = []byte(strings.Repeat("v", 200<<10))
+		node.set("large", []byte(strings.Repeat("v", 200<<10)))
 		c := stall(t, ln, s, node)
 		begin := time.Now()
 		c.send("GET large\r\n") // 100 KiB wait, 200 KiB more are too many
@@ -148,11 +148,11 @@ func TestBackPressure(t *testing.T) {
 		c := stall(t, ln, s, node) // 100 KiB wait, more than half
 		c.send("SET mark x\r\n")
 		synctest.Wait()
-		if _, done := node.values["mark"]; done {
+		if done := node.value("mark") != nil; done {
 			t.Error("executed a command with more than half of the limit waiting")
 		}
-		c.expect(string(node.values["k"]), "OK")
-		if _, done := node.values["mark"]; !done {
+		c.expect(string(node.value("k")), "OK")
+		if done := node.value("mark") != nil; !done {
 			t.Error("did not go on")
 		}
 		s.Close()

@@ -5,7 +5,7 @@
 //
 // It never looks at keys and never decides which node owns one.
 //
-// Each session is driven by one goroutine at a time, that of its transport:
+// Each session is driven by one goroutine at a time, that its transport chooses:
 // parsing, execution and replies of one session need no locks. What other
 // goroutines may ask of a session is kept in atomics or behind its mutex. No
 // lock is held while a Handler runs or a connection is read or written.
@@ -13,7 +13,8 @@
 // A transport moves bytes and nothing else. It gives a session all bytes that it
 // has read, once per turn (Session.turn); the session parses whole pipelines,
 // executes them in order and leaves all replies in one buffer, which the
-// transport flushes once. The std transport has a goroutine per connection.
+// transport flushes once. The std transport has a goroutine per connection; on
+// Linux a few loops serve all connections, over epoll alone or with io_uring.
 package server
 
 import (
@@ -23,6 +24,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,13 +39,25 @@ import (
 type Handler interface {
 	// Exec executes one command and appends exactly one reply to w. Arity was
 	// checked; for a container such as CONFIG, cmd is the subcommand. It is
-	// called in order for each session, on the session's goroutine, and may
-	// block. args and w are borrowed until it returns. A panic closes the
+	// called in order for each session, on the goroutine that drives it, and
+	// may block. args and w are borrowed until it returns. A panic closes the
 	// session.
 	Exec(s *Session, cmd *command.Command, args [][]byte, w *resp.Writer)
 	// Closed is called once when a session that was served has ended, after
-	// its last Exec and on the same goroutine.
+	// its last Exec. It must not block.
 	Closed(s *Session)
+}
+
+// PromptHandler is a Handler that can tell the commands that end at once from
+// those that may have to wait. Loops execute the former themselves and hand a
+// session over to a goroutine for the latter. They hand over every command of a
+// Handler that is no PromptHandler.
+type PromptHandler interface {
+	Handler
+	// TryExec is Exec if the command needs to wait for nobody. Otherwise it
+	// reports false, and has neither changed nor appended anything: Exec
+	// follows on another goroutine, before any other command of the session.
+	TryExec(s *Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool
 }
 
 // Options configures a Server. Zero values take the defaults named here.
@@ -89,6 +104,19 @@ type Options struct {
 	Version string
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+	// IO is the transport of connections: IOAuto (default), IOUring, IOEpoll or
+	// IOStd. Loops need Linux and a TCP listener; TLS needs IOStd. IOAuto takes
+	// what is possible, the others fail.
+	IO string
+	// Loops is how many loops serve the connections, at most 256. Default: one
+	// for each processor that the process may use.
+	Loops int
+	// HoldProcessor lets each loop keep its processor while it waits, which
+	// saves much when few connections are ready at once. Set it only where
+	// GOMAXPROCS is above Loops: otherwise nothing else gets to run.
+	HoldProcessor bool
+	// TLS makes connections speak TLS; nil: none.
+	TLS *TLS
 	// Logger receives what an operator should know. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -96,6 +124,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:7001"
+	}
+	if o.IO == "" {
+		o.IO = IOAuto
 	}
 	setDefault(&o.MaxClients, 10_000)
 	setDefault(&o.MaxValue, 256<<10)
@@ -126,6 +157,9 @@ func (o Options) withDefaults() (Options, error) {
 	check(o.BufferLimit > 0, "buffer limit is %d, must be positive", o.BufferLimit)
 	check(o.PreAuthTimeout > 0, "pre-auth timeout is %v, must be positive", o.PreAuthTimeout)
 	check(o.WriteTimeout > 0, "write timeout is %v, must be positive", o.WriteTimeout)
+	check(slices.Contains(IOs(), o.IO), "io is %q, must be one of %s", o.IO, strings.Join(IOs(), ", "))
+	check(o.Loops >= 0 && o.Loops <= MaxLoops, "loops is %d, must be 0 to %d", o.Loops, MaxLoops)
+	check(o.TLS == nil || o.IO == IOStd || o.IO == IOAuto, "io %s does not speak TLS, choose std or auto", o.IO)
 	return o, errors.Join(faults...)
 }
 
@@ -150,9 +184,15 @@ type Server struct {
 
 	counters counters
 	budget   budget
+	prompt   PromptHandler // the Handler, if it is one
+
+	transactor       Transactor       // the Handler, if it is one
+	promptTransactor PromptTransactor // the same
 
 	mu       sync.Mutex
 	listener net.Listener
+	io       string              // the transport in use
+	loops    []multiplexer       // set once, before the first connection
 	sessions map[uint64]*Session // every session that is being served
 	peers    int                 // how many of sessions are peers
 	lastID   uint64
@@ -181,8 +221,11 @@ func New(o Options) (*Server, error) {
 		normal:   resp.DefaultLimits(max(o.MaxValue, maxKey)),
 		peer:     resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),
 	}
+	s.transactor, _ = o.Handler.(Transactor)
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2
+	s.prompt, _ = o.Handler.(PromptHandler)
+	s.promptTransactor, _ = o.Handler.(PromptTransactor)
 	s.SetPassword(o.Password)
 	s.SetUnprotected(o.Unprotected)
 	s.SetMaxClients(o.MaxClients)
@@ -216,9 +259,14 @@ func (s *Server) Start() error {
 		ln.Close()
 		return fmt.Errorf("server: %w", errs.ErrClosed)
 	}
-	s.listener = ln
+	next, now, err := s.listening(ln)
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	s.listener = now
 	// Accepts until the listener is closed by Drain or Close, which wait for it.
-	s.work.Go(func() { s.accept(ln) })
+	s.work.Go(func() { s.accept(next) })
 	return nil
 }
 
@@ -284,12 +332,15 @@ func (s *Server) stop() []*Session {
 	s.mu.Lock()
 	first := !s.stopping
 	s.stopping = true
-	ln := s.listener
+	ln, loops := s.listener, s.loops
 	s.mu.Unlock()
 	if first {
 		close(s.quit)
 		if ln != nil {
 			ln.Close()
+		}
+		for _, l := range loops {
+			l.wake()
 		}
 	}
 	return s.snapshot()

@@ -55,14 +55,22 @@ type Session struct {
 	asking  bool
 	closing bool // close after the replies were flushed
 
-	replyOff bool   // CLIENT REPLY OFF
-	skip     bool   // the reply of the current command is dropped
-	skipNext bool   // CLIENT REPLY SKIP: that of the next one
-	unpaid   int    // bytes of replies while unauthenticated
-	paid     int    // the capacity of w.Buf that is booked
-	most     int    // the most arguments of a command in this turn
-	tight    bool   // w.Buf is beyond the budget: flush and give it back
-	busy     string // the answer to the command that is being skipped for want of memory
+	// mayWait tells that the goroutine that drives the session is its own, so
+	// that a command may block. Without it a command that might is kept in
+	// later and laterArgs, and the turn ends (handOff).
+	mayWait   bool
+	later     *command.Command
+	laterArgs [][]byte
+
+	multi    *Transaction // between MULTI and EXEC
+	replyOff bool         // CLIENT REPLY OFF
+	skip     bool         // the reply of the current command is dropped
+	skipNext bool         // CLIENT REPLY SKIP: that of the next one
+	unpaid   int          // bytes of replies while unauthenticated
+	paid     int          // the capacity of w.Buf that is booked
+	most     int          // the most arguments of a command in this turn
+	tight    bool         // w.Buf is beyond the budget: flush and give it back
+	busy     string       // the answer to the command that is being skipped for want of memory
 	commands uint64
 	errors   uint64
 	lastSeen *command.Command
@@ -70,6 +78,7 @@ type Session struct {
 	stop    atomic.Uint32
 	isPeer  atomic.Bool
 	active  atomic.Int64 // ms since created, at the last turn
+	queued  atomic.Int64 // commands of the open transaction and one more; 0 without
 	pending atomic.Int64 // bytes read and not yet parsed
 	held    atomic.Int64 // bytes of both buffers and the parser's lists
 	last    atomic.Pointer[command.Command]
@@ -86,8 +95,12 @@ type profile struct {
 
 var emptyProfile = profile{proto: 2}
 
-func newSession(srv *Server, conn net.Conn) *Session {
-	s := &Session{srv: srv, remote: conn.RemoteAddr(), local: conn.LocalAddr(), created: srv.o.Now()}
+// newSession makes the session of a connection between two addresses.
+func newSession(srv *Server, ends interface {
+	RemoteAddr() net.Addr
+	LocalAddr() net.Addr
+}) *Session {
+	s := &Session{srv: srv, remote: ends.RemoteAddr(), local: ends.LocalAddr(), created: srv.o.Now()}
 	s.profile.Store(&emptyProfile)
 	s.w.Proto = 2
 	s.now = s.created

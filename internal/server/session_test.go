@@ -49,7 +49,7 @@ func TestTooLargeValueLeavesTheSessionUsable(t *testing.T) {
 	c.ask("PING", "-RCTOOLARGE value is 300000 bytes, limit 262144; raise max-value on every node or store the value in parts", "PONG")
 	c.send(string(resp.AppendCommandStrings(nil, "SET", "k", strings.Repeat("x", 256<<10))))
 	c.expect("OK")
-	if n := len(node.values["k"]); n != 256<<10 {
+	if n := len(node.value("k")); n != 256<<10 {
 		t.Errorf("the longest value has %d bytes", n)
 	}
 	c.ask("PING", "PONG")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -45,39 +46,28 @@ const (
 // second goroutine, the flusher, exists only while the client does not read its
 // replies fast enough.
 type stdTransport struct {
-	srv  *Server
-	s    *Session
-	conn net.Conn
+	buffers
+	conn    net.Conn
+	patient bool // the connection does not survive a write that times out
 
 	// Owned by the session's goroutine.
-	in        []byte // in[:filled] is read and not consumed
-	filled    int
-	lists     int // bytes that the parser's lists of arguments may hold
-	quiet     int // turns in a row that needed little of large buffers
 	mode      readMode
 	readUntil time.Time // when the idle deadline passes
 	sendUntil time.Time // when the write deadline passes
 
 	flushing atomic.Bool // a flusher exists; set by the session only
 
-	mu      sync.Mutex
 	room    sync.Cond // signalled when queue shrinks; uses mu
 	queue   []byte    // replies that the flusher has not taken yet
 	inHand  int       // bytes that the flusher has taken and not written yet
 	sendErr error     // why the flusher gave up
-
-	// What the budget counts (account). own is written by the session only,
-	// under mu, so the session may read it without.
-	own       int   // bytes of in, s.w.Buf and lists
-	queueHeld int   // bytes of the array of queue
-	batchHeld int   // bytes of the array that the flusher writes or keeps
-	booked    int64 // what the budget counts for this session
 }
 
 func newStdTransport(srv *Server, s *Session, conn net.Conn) *stdTransport {
-	t := &stdTransport{srv: srv, s: s, conn: conn}
+	t := &stdTransport{buffers: buffers{srv: srv, s: s}, conn: conn}
+	_, t.patient = conn.(*tls.Conn)
 	t.room.L = &t.mu
-	s.transport = t
+	s.transport, s.mayWait = t, true
 	return t
 }
 
@@ -146,6 +136,7 @@ func (t *stdTransport) loop() bool {
 // read waits for bytes and reports whether there are any.
 func (t *stdTransport) read() bool {
 	if !t.grow() && !t.drop() {
+		t.s.closing = t.flush() == nil
 		return false
 	}
 	for {
@@ -211,69 +202,4 @@ func (t *stdTransport) tooLate() {
 		return
 	}
 	t.srv.counters.preAuthTimeouts.Add(1)
-}
-
-// grow makes room behind the bytes that were read. Beyond readSize the buffer
-// grows towards the end of the current command, but never to more than twice
-// of what has been received. It reports false if the budget has no room for
-// the unfinished command.
-func (t *stdTransport) grow() bool {
-	size, lists := len(t.in), t.lists
-	switch {
-	case t.filled < size:
-	case size == 0:
-		size = firstRead
-	case size < readSize:
-		size = min(4*size, readSize)
-	default:
-		size = min(max(t.filled+t.s.parser.Need(), size+size/2), 2*size)
-	}
-	if t.filled > firstRead && t.s.busy == "" {
-		if n := announced(t.in[:t.filled], size); n > keepArgs {
-			lists = max(lists, n*argCost)
-		}
-	}
-	if !t.reserve(size, lists) {
-		return false
-	}
-	if size > len(t.in) {
-		in := make([]byte, size)
-		copy(in, t.in[:t.filled])
-		t.in = in
-	}
-	return true
-}
-
-// relax gives large buffers back when many turns in a row needed little of them,
-// and very large ones, or any when memory is scarce, at once; used is what this
-// turn needed. The replies are flushed.
-func (t *stdTransport) relax(used int) {
-	t.hold()
-	large := max(len(t.in), cap(t.s.w.Buf), t.lists)
-	switch {
-	case t.s.tight || large > largeSize || t.own > allowance && t.srv.budget.scarce():
-		t.s.tight = false
-		t.s.w.Buf = nil
-		t.shrink(readSize)
-	case large > keepSize && used < large/4:
-		if t.quiet++; t.quiet < quietTurns {
-			return
-		}
-		t.shrink(readSize)
-	}
-	t.quiet = 0
-}
-
-// shrink gives back buffers beyond size bytes. The replies must be flushed.
-func (t *stdTransport) shrink(size int) {
-	if len(t.in) > size && t.filled < size {
-		in := make([]byte, size)
-		copy(in, t.in[:t.filled])
-		t.in = in
-	}
-	if cap(t.s.w.Buf) > size && len(t.s.w.Buf) == 0 {
-		t.s.w.Buf = nil
-	}
-	t.trim()
-	t.hold()
 }

@@ -14,6 +14,10 @@ import (
 // flushAt ends a turn early when that many bytes of replies wait.
 const flushAt = 64 << 10
 
+// turnCommands ends a turn early after that many commands: a client that sends
+// many tiny ones holds up the others on its loop no longer than that.
+const turnCommands = 1024
+
 // maxUnpaid bounds the replies that a session gets before it authenticates.
 const maxUnpaid = 64 << 10
 
@@ -25,15 +29,26 @@ const (
 	needBytes  verdict = iota // read more
 	runAgain                  // the rest of the bytes waits for another turn
 	endSession                // close
+	handOff                   // a command may have to wait: call turn on another goroutine
 )
 
 // turn parses and executes the commands in in, which holds everything read and
 // not consumed yet. It returns how many bytes it consumed; the transport moves
 // the rest to the front for the next turn. Replies are appended to s.w.Buf, which
 // the transport flushes and empties.
+//
+// If it returns handOff, one command was read and not executed. Its arguments are
+// borrowed from in, which must stay as it is until the next turn, called with
+// mayWait set, has executed it.
 func (s *Session) turn(in []byte) (n int, v verdict) {
 	s.now = s.srv.o.Now()
 	defer s.settle(&v)
+	if s.later != nil {
+		s.resume()
+		if s.closing {
+			return 0, endSession
+		}
+	}
 	for n < len(in) {
 		args, size, err := s.parser.Next(in[n:], s.limits)
 		n += size
@@ -49,7 +64,10 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		if s.closing {
 			return n, endSession
 		}
-		if n < len(in) && (s.tight || len(s.w.Buf) >= flushAt) {
+		if s.later != nil {
+			return n, handOff
+		}
+		if n < len(in) && (s.tight || len(s.w.Buf) >= flushAt || s.commands >= turnCommands) {
 			return n, runAgain
 		}
 	}
@@ -60,6 +78,7 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 // the end of the session, and publishes what others may see of it.
 func (s *Session) settle(v *verdict) {
 	if cause := recover(); cause != nil {
+		s.later, s.laterArgs = nil, nil
 		s.srv.counters.panics.Add(1)
 		s.srv.log.Error("command panicked; session closed", "session", s.id, "remote", addrText(s.remote),
 			"command", commandName(s.lastSeen), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
@@ -113,7 +132,37 @@ func (s *Session) refuse(e *resp.TooLargeError) {
 // execute runs one command and settles its reply.
 func (s *Session) execute(args [][]byte) {
 	s.begin()
-	s.finish(s.dispatch(args))
+	cmd := s.dispatch(args)
+	if s.later == nil {
+		s.finish(cmd)
+	}
+}
+
+// resume executes the command that was put off.
+func (s *Session) resume() {
+	cmd, args := s.later, s.laterArgs
+	s.later, s.laterArgs = nil, nil
+	s.mark = len(s.w.Buf)
+	if cmd.Conn { // EXEC
+		s.connection(cmd, args)
+	} else {
+		s.handle(cmd, args)
+	}
+	s.finish(cmd)
+}
+
+// handle lets the Handler execute a command.
+func (s *Session) handle(cmd *command.Command, args [][]byte) {
+	switch p := s.srv.prompt; {
+	case s.mayWait:
+		s.srv.o.Handler.Exec(s, cmd, args, &s.w)
+	case p == nil || !p.TryExec(s, cmd, args, &s.w):
+		s.later, s.laterArgs = cmd, args
+		return
+	}
+	if len(s.w.Buf) == s.mark && !s.closing {
+		s.w.Error("ERR internal error, the command gave no reply")
+	}
 }
 
 // begin notes where the reply of the next command starts and whether CLIENT
@@ -129,6 +178,9 @@ func (s *Session) finish(cmd *command.Command) {
 	s.commands++
 	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
 		s.errors++
+		if s.multi != nil {
+			s.multiFailed(cmd)
+		}
 	}
 	if cmd == nil || cmd.ID != command.Asking {
 		s.asking = false
@@ -167,20 +219,19 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 	s.lastSeen = cmd
 	switch {
 	case !cmd.ArityOK(len(args)):
-		s.w.Error("ERR wrong number of arguments for '" + cmd.FullName() + "' command")
+		s.wrongArity(cmd)
 	case s.surplus && cmd.ID != command.RCHello && cmd.ID != command.RCAuth:
 		s.w.Error(errMaxClients)
 		s.srv.counters.rejected.Add(1)
 		s.closing = true
 	case !s.authed && !s.peer && !cmd.Flags.Has(command.NoAuth):
 		s.w.Error("NOAUTH Authentication required.")
+	case s.multi != nil && queues(cmd.ID):
+		s.enqueue(cmd, args)
 	case cmd.Conn:
 		s.connection(cmd, args)
 	default:
-		s.srv.o.Handler.Exec(s, cmd, args, &s.w)
-		if len(s.w.Buf) == s.mark && !s.closing {
-			s.w.Error("ERR internal error, the command gave no reply")
-		}
+		s.handle(cmd, args)
 	}
 	return cmd
 }

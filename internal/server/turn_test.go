@@ -14,7 +14,11 @@ import (
 type instant struct{ value []byte }
 
 func (h instant) Exec(_ *Session, _ *command.Command, _ [][]byte, w *resp.Writer) { w.Bulk(h.value) }
-func (h instant) Closed(*Session)                                                 {}
+func (h instant) TryExec(_ *Session, _ *command.Command, _ [][]byte, w *resp.Writer) bool {
+	w.Bulk(h.value)
+	return true
+}
+func (h instant) Closed(*Session) {}
 
 // detached returns a session without a transport.
 func detached(t testing.TB) *Session {

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"strconv"
+
+	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/exec"
+	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/ring"
+)
+
+// maxPrompt is up to how many commands a transaction ends at once.
+const maxPrompt = 128
+
+// TryExec is Exec for a caller that must not wait. It executes commands on keys
+// of one slot if this node serves the slot, WATCH and UNWATCH, answers MOVED if
+// another node does, and reports false, having done nothing, for everything else:
+// commands of the node as a whole, whose time depends on what it holds, scripts,
+// commands of peers, and requests for a slot that is changing its owner or is
+// held for long. Exec must follow for those.
+func (n *Node) TryExec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	start := len(w.Buf)
+	if !n.try(s, cmd, args, w) {
+		return false
+	}
+	n.counts.command(s.ID(), cmd.ID)
+	if len(w.Buf) > start && w.Buf[start] == '-' {
+		n.counts.failure(cmd.ID, w.Buf[start:])
+	}
+	return true
+}
+
+// try knows of no command with keys that dispatch treats in a way of its own but
+// WATCH and the scripts: all others are internal or subcommands.
+func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	switch {
+	case cmd.Flags.Has(command.Internal) || cmd.Parent != nil || exec.IsEval(cmd.ID):
+		return false
+	case cmd.ID == command.Watch:
+		return n.watch(s, args, w, false)
+	case cmd.ID == command.Unwatch:
+		n.unwatch(s)
+		w.Simple("OK")
+		return true
+	}
+	var room [32]int
+	keys := cmd.AppendKeys(room[:0], args)
+	if len(keys) == 0 {
+		return false
+	}
+	slot := ring.Slot(args[keys[0]])
+	for _, k := range keys[1:] {
+		if ring.Slot(args[k]) != slot {
+			w.Error(errCrossSlot)
+			return true
+		}
+	}
+	if n.nudge(s, cmd, args, w) {
+		return true
+	}
+	tx, busy := n.tryHold(slot)
+	if tx != nil {
+		n.under(cmd, args, slot, tx, w)
+		return true
+	}
+	if busy {
+		return false
+	}
+	p := n.pub.Load()
+	owner := p.view.Owner(slot)
+	if owner < 0 || p.isSelf(owner) || p.joining() {
+		return false
+	}
+	w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
+	return true
+}
+
+// tryHold takes the hold of a slot unless that may take long: it returns nil if
+// the node does not serve the slot, and busy if its shard is held while a script
+// or a long transaction is under way, which may be who holds it. Others hold a
+// shard for one command.
+func (n *Node) tryHold(slot uint16) (tx *engine.Txn, busy bool) {
+	tx, busy, _ = n.eng.TryLock(slot)
+	switch {
+	case !busy:
+		return tx, false
+	case n.long.Load() > 0:
+		return nil, true
+	}
+	tx, _ = n.eng.Lock(slot)
+	return tx, false
+}
