@@ -175,7 +175,7 @@ func (s *Session) appendInfo(b []byte) []byte {
 	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%s",
 		s.id, addrText(s.remote), addrText(s.local), p.name, int64(now.Seconds()),
 		max(0, (now.Milliseconds()-s.active.Load())/1000), flags, s.queuedText())
-	out := s.transport.queued()
+	out := s.transport.queued() + s.pushBytes()
 	held := s.held.Load()
 	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
 		s.pending.Load(), max(0, held-s.pending.Load()), held, held, out, held+int64(out),

@@ -81,6 +81,7 @@ const (
 	arrived   messageKind = iota // a new connection
 	returned                     // its goroutine has executed what might have waited
 	disturbed                    // look at its stop flag
+	nudged                       // look at its outbox
 )
 
 // openLoops starts the loops of a server that is about to accept, and returns
@@ -230,6 +231,9 @@ func (l *loop) hear() {
 		case disturbed:
 			m.c.disturbed.Store(false)
 			m.c.heed()
+		case nudged:
+			m.c.nudged.Store(false)
+			m.c.deliver()
 		}
 		messages[i] = message{}
 	}

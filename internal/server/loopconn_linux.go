@@ -55,6 +55,7 @@ type loopConn struct {
 
 	waits     atomic.Int64 // waiting, for other goroutines
 	disturbed atomic.Bool  // a message about the stop flag is on its way
+	nudged    atomic.Bool  // the same about the outbox
 }
 
 // transport makes the transport of a session. What it returns hands it to the
@@ -72,6 +73,31 @@ func (c *loopConn) interrupt(bool) {
 	if !c.disturbed.Swap(true) {
 		c.l.post(c, disturbed)
 	}
+}
+
+func (c *loopConn) nudge() {
+	if !c.nudged.Swap(true) {
+		c.l.post(c, nudged)
+	}
+}
+
+// deliver sends the messages that were pushed to a session that has nothing to
+// do here. One that is away takes them itself, or does when it is back.
+func (c *loopConn) deliver() {
+	if c.fd < 0 || c.away || c.state != serving || !c.s.pushed() {
+		return
+	}
+	c.takePushes()
+	c.reply()
+}
+
+// takePushes is that of the session, with a buffer to put them into.
+func (c *loopConn) takePushes() {
+	if cap(c.s.w.Buf) == 0 {
+		c.s.w.Buf = c.l.pool.get(poolMedium)
+		c.s.paid = cap(c.s.w.Buf)
+	}
+	c.s.takePushes()
 }
 
 func (c *loopConn) queued() int { return int(c.waits.Load()) }
@@ -315,6 +341,9 @@ func (c *loopConn) back() {
 		c.end()
 		return
 	}
+	if c.s.pushed() {
+		c.takePushes()
+	}
 	c.settle(c.in[:c.filled], c.taken+c.used, c.verdict, -1)
 	c.interest()
 }
@@ -448,7 +477,7 @@ func (c *loopConn) expired() {
 // failed ends a session whose replies cannot be sent.
 func (c *loopConn) failed(err error) {
 	if _, broken := err.(syscall.Errno); !broken {
-		c.unsendable(err, c.waiting)
+		c.s.unsendable(err, c.waiting)
 	}
 	c.cut()
 }

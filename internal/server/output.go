@@ -167,20 +167,20 @@ func (t *stdTransport) awaitRoom(limit int) bool {
 
 // sendFailed ends the connection because replies cannot be sent.
 func (t *stdTransport) sendFailed(err error) {
-	t.unsendable(err, t.queued())
+	t.s.unsendable(err, t.queued())
 	t.conn.Close()
 }
 
 // unsendable counts and logs why a session ends whose replies cannot be sent;
 // waiting is how many bytes of them there are.
-func (t *buffers) unsendable(err error, waiting int) {
+func (s *Session) unsendable(err error, waiting int) {
 	switch {
 	case err == errBufferLimit:
-		t.srv.log.Warn("replies cannot wait; session closed", "session", t.s.id, "remote", addrText(t.s.remote),
-			"waiting", waiting, "err", t.srv.budget.refuse("close sessions that do not read, or raise the buffer limit"))
+		s.srv.log.Warn("replies cannot wait; session closed", "session", s.id, "remote", addrText(s.remote),
+			"waiting", waiting, "err", s.srv.budget.refuse("close sessions that do not read, or raise the buffer limit"))
 	case err == errOutputLimit || errors.Is(err, os.ErrDeadlineExceeded):
-		t.srv.counters.outputLimit.Add(1)
-		t.srv.log.Warn("client does not read its replies; session closed", "session", t.s.id,
-			"remote", addrText(t.s.remote), "waiting", waiting, "limit", t.srv.OutputLimit(), "err", err)
+		s.srv.counters.outputLimit.Add(1)
+		s.srv.log.Warn("client does not read its replies; session closed", "session", s.id,
+			"remote", addrText(s.remote), "waiting", waiting, "limit", s.srv.OutputLimit(), "err", err)
 	}
 }

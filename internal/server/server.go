@@ -184,6 +184,7 @@ type Server struct {
 
 	counters counters
 	budget   budget
+	outboxes outboxPool
 	prompt   PromptHandler // the Handler, if it is one
 
 	transactor       Transactor       // the Handler, if it is one

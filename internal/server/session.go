@@ -15,6 +15,10 @@ type transport interface {
 	// flag. With cut set the connection is closed at once. It never blocks and
 	// may be called from any goroutine.
 	interrupt(cut bool)
+	// nudge makes the goroutine that drives the session, or would when there is
+	// something to do, call takePushes and send what it got. It never blocks and
+	// may be called from any goroutine.
+	nudge()
 	// queued returns how many bytes of replies wait; from any goroutine.
 	queued() int
 	// book books the session's buffers as they are now. Without force it
@@ -75,6 +79,7 @@ type Session struct {
 	errors   uint64
 	lastSeen *command.Command
 
+	outbox  atomic.Pointer[outbox] // nil: nothing was ever pushed
 	stop    atomic.Uint32
 	isPeer  atomic.Bool
 	active  atomic.Int64 // ms since created, at the last turn

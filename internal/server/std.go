@@ -40,6 +40,7 @@ const (
 	readForever readMode = iota
 	readPreAuth
 	readIdle
+	readNudged // none that counts
 )
 
 // stdTransport drives one session by a goroutine of its own over a net.Conn. A
@@ -52,7 +53,7 @@ type stdTransport struct {
 
 	// Owned by the session's goroutine.
 	mode      readMode
-	readUntil time.Time // when the idle deadline passes
+	readUntil time.Time // when the deadline passes
 	sendUntil time.Time // when the write deadline passes
 
 	flushing atomic.Bool // a flusher exists; set by the session only
@@ -73,13 +74,20 @@ func newStdTransport(srv *Server, s *Session, conn net.Conn) *stdTransport {
 
 func (t *stdTransport) interrupt(cut bool) {
 	if cut {
-		t.conn.Close()
+		// A TLS connection says goodbye when it is closed, for which it may wait.
+		if c, ok := t.conn.(*tls.Conn); ok {
+			c.NetConn().Close()
+		} else {
+			t.conn.Close()
+		}
 		return
 	}
-	// The session's goroutine looks at the stop flag after it has set a
-	// deadline of its own, so this one is never lost.
-	t.conn.SetReadDeadline(time.Unix(1, 0))
+	t.nudge()
 }
+
+// nudge ends the session's read. Its goroutine looks at the stop flag and at the
+// outbox after it has set a deadline of its own, so this one is never lost.
+func (t *stdTransport) nudge() { t.conn.SetReadDeadline(time.Unix(1, 0)) }
 
 func (t *stdTransport) queued() int {
 	t.mu.Lock()
@@ -144,6 +152,12 @@ func (t *stdTransport) read() bool {
 		if t.s.stop.Load() != stopNot {
 			return false
 		}
+		if t.s.pushed() {
+			if !t.deliver() {
+				return false
+			}
+			continue
+		}
 		n, err := t.conn.Read(t.in[t.filled:])
 		if n > 0 {
 			t.srv.counters.netIn.Add(int64(n))
@@ -156,15 +170,31 @@ func (t *stdTransport) read() bool {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || t.s.stop.Load() != stopNot {
 			return false
 		}
-		switch t.mode {
-		case readPreAuth:
+		switch early := t.srv.o.Now().Before(t.readUntil); {
+		case t.mode == readForever, early: // a nudge; the deadline has to be set again
+			t.mode = readNudged
+		case t.mode == readPreAuth:
 			t.tooLate()
 			return false
-		case readIdle:
+		default:
 			t.readUntil = time.Time{}
 			t.shrink(firstRead)
 		}
 	}
+}
+
+// deliver sends the messages that were pushed to an idle session.
+func (t *stdTransport) deliver() bool {
+	t.s.now = t.srv.o.Now()
+	if t.s.takePushes() {
+		used := len(t.s.w.Buf)
+		if err := t.flush(); err != nil {
+			t.sendFailed(err)
+			return false
+		}
+		t.relax(used)
+	}
+	return true
 }
 
 // armRead sets the read deadline that the state of the session asks for. An idle
@@ -178,8 +208,8 @@ func (t *stdTransport) armRead() {
 			limit = min(limit, surplusTime)
 		}
 		if t.mode != readPreAuth {
-			t.mode = readPreAuth
-			t.conn.SetReadDeadline(s.since.Add(limit))
+			t.mode, t.readUntil = readPreAuth, s.since.Add(limit)
+			t.conn.SetReadDeadline(t.readUntil)
 		}
 	case len(t.in) > firstRead || cap(s.w.Buf) > firstRead || t.lists > 0:
 		if t.mode != readIdle || t.readUntil.Sub(s.now) < idleAfter/2 {

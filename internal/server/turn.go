@@ -42,12 +42,14 @@ const (
 // mayWait set, has executed it.
 func (s *Session) turn(in []byte) (n int, v verdict) {
 	s.now = s.srv.o.Now()
+	s.enterTurn()
 	defer s.settle(&v)
 	if s.later != nil {
 		s.resume()
 		if s.closing {
 			return 0, endSession
 		}
+		s.takePushes()
 	}
 	for n < len(in) {
 		args, size, err := s.parser.Next(in[n:], s.limits)
@@ -66,6 +68,9 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		}
 		if s.later != nil {
 			return n, handOff
+		}
+		if s.outbox.Load() != nil {
+			s.takePushes()
 		}
 		if n < len(in) && (s.tight || len(s.w.Buf) >= flushAt || s.commands >= turnCommands) {
 			return n, runAgain
@@ -89,6 +94,7 @@ func (s *Session) settle(v *verdict) {
 		s.closing = true
 		*v = endSession
 	}
+	s.leaveTurn()
 	s.active.Store(s.now.Sub(s.created).Milliseconds())
 	s.last.Store(s.lastSeen)
 	s.srv.counters.turn(s.now, s.commands, s.errors)
