@@ -229,6 +229,9 @@ func (a *arena) placeOf(c int) int64 { return fileHead + int64(c)<<a.chunkShift 
 // already, and checks them. Memory that is the file is read by copies all the same:
 // to touch each page of a mapping costs more, and can wait for who uses it.
 func (af *arenaFile) load(a *arena, chunks []keptChunk) error {
+	if !af.live {
+		a.widenFor(chunks)
+	}
 	spare := sync.Pool{New: func() any { b := make([]byte, 1<<a.chunkShift); return &b }}
 	return eachChunk(chunks, nil, func(c *keptChunk) error {
 		var b []byte

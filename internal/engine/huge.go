@@ -56,6 +56,33 @@ func (a *arena) widen() {
 	}
 }
 
+// widenFor makes huge pages of the stretches of which every chunk is about to be
+// filled: one fault instead of one for each page of it. Chunks are in order, and
+// not in memory yet.
+func (a *arena) widenFor(chunks []keptChunk) {
+	a.huge.Lock()
+	defer a.huge.Unlock()
+	if a.huge.off || 1<<a.chunkShift*hugeChunks != hugeBytes {
+		return
+	}
+	if a.huge.done == nil {
+		a.huge.done = make([]bool, len(a.free)/hugeChunks)
+	}
+	for i := 0; i+hugeChunks <= len(chunks); i++ {
+		c := chunks[i].index
+		if c%hugeChunks != 0 || chunks[i+hugeChunks-1].index != c+hugeChunks-1 {
+			continue
+		}
+		// Only what has a page already is made a huge one.
+		a.chunkAt(c)[0] = 0
+		if !a.mem.collapse(c<<a.chunkShift, hugeBytes) {
+			a.huge.off = true
+			return
+		}
+		a.huge.done[c/hugeChunks] = true
+	}
+}
+
 // wide returns the next huge page's worth of chunks that are all open and that
 // are none yet, once each after a call with first; -1 if there is none left.
 func (a *arena) wide(first bool) int {
