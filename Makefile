@@ -73,9 +73,10 @@ bench-pair: ## server CPU per request beside redis-server (ARGS='-pipeline 32')
 		go run ./pair -a './ringcache-pair serve --addr 127.0.0.1:{port} --max-memory 256mb' $(ARGS); \
 		status=$$?; rm -f ringcache-pair; exit $$status
 
-docs: ## regenerate docs/configuration.md and docs/commands.md
+docs: ## regenerate docs/configuration.md, docs/commands.md and docs/metrics.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update
 	go test -count=1 -run='Docs' ./internal/command -update
+	go test -count=1 -run='^TestDocsCurrent$$' ./internal/admin -update
 
 fmt: ## format the code
 	gofmt -w $(GOFILES)

@@ -48,7 +48,8 @@ type front struct{ *server.Server }
 func (f front) Stats() node.FrontStats {
 	s := f.Server.Stats()
 	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
-		NetIn: s.NetIn, NetOut: s.NetOut, BufferBytes: s.BufferBytes, BufferLimit: s.BufferLimit, BufferRefusals: s.BufferRefusals,
+		NetIn: s.NetIn, NetOut: s.NetOut, Reads: s.Reads, Writes: s.Writes, RecentInput: s.RecentInput, RecentOutput: s.RecentOutput, OutputLimit: s.OutputLimit,
+		BufferBytes: s.BufferBytes, BufferLimit: s.BufferLimit, BufferRefusals: s.BufferRefusals,
 		CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}
 }
 

@@ -185,6 +185,15 @@ func (r *Node) IO() string {
 	return r.srv.IO()
 }
 
+// Info is the text of the command INFO with every section, CRLF between lines;
+// ClusterInfo that of CLUSTER INFO. Their cost does not depend on keys or clients.
+func (r *Node) Info() string        { return r.n.Info() }
+func (r *Node) ClusterInfo() string { return r.n.ClusterInfo() }
+
+// Ready returns nil while the node serves, otherwise why it does not: it is
+// draining, closed, or superseded by another process with its ID.
+func (r *Node) Ready() error { return r.n.Ready() }
+
 // ID is the node's ID, 40 hex digits.
 func (r *Node) ID() string { return r.n.ID().String() }
 

@@ -106,6 +106,13 @@ func (e *Engine) load(source []byte) (*kept, error) {
 	return k, nil
 }
 
+// Kept returns how many scripts are kept and the bytes of their sources.
+func (e *Engine) Kept() (scripts int, bytes int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.scripts), int64(e.bytes)
+}
+
 func (e *Engine) drop(at *list.Element) {
 	k := e.recent.Remove(at).(*kept)
 	delete(e.scripts, k.sha)

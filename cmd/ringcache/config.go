@@ -50,6 +50,9 @@ func addConfigFlags(cmd *cobra.Command) *configFlags {
 		flag := &keyFlag{key: k}
 		f.keys = append(f.keys, flag)
 		cmd.Flags().Var(flag, k.Name, k.Help())
+		if k.Kind == "switch" {
+			cmd.Flags().Lookup(k.Name).NoOptDefVal = "on"
+		}
 	}
 	return f
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringcache/ringcache"
+	"github.com/ringcache/ringcache/internal/admin"
 	"github.com/ringcache/ringcache/internal/config"
 	"github.com/ringcache/ringcache/lua"
 )
@@ -59,9 +60,21 @@ func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 	o.WholeProcess = true
 	limitRuntime(o, os.Getenv("GOMEMLIMIT"), debug.SetMemoryLimit)
 	holdProcessors(&o)
+	var ops *admin.Server
+	if c.Admin != "" {
+		var err error
+		if ops, err = admin.Start(admin.Options{Addr: c.Admin, Pprof: c.AdminPprof, Logger: o.Logger}); err != nil {
+			return startError(err)
+		}
+		defer ops.Close()
+	}
 	node, err := open(ctx, o)
 	if err != nil || node == nil {
 		return err
+	}
+	if ops != nil {
+		ops.Attach(node)
+		fmt.Fprintf(out, "ringcache: admin http://%s/ (metrics, healthz, readyz)\n", ops.Addr())
 	}
 	joined := "a cluster of its own until others join"
 	if len(o.Seeds) > 0 {

@@ -49,6 +49,9 @@ type Config struct {
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
 
+	Admin      string // address of the HTTP listener for operators; "" is none
+	AdminPprof bool   // with profiles
+
 	entries map[string]Entry
 	memory  func() (Memory, error)
 }

@@ -108,6 +108,13 @@ var keys = []Key{
 		Usage: "PEM file with authorities: clients and nodes must show a certificate from one of them; without it clients need none, and nodes trust each other by the system's authorities"},
 		maxText, func(c *Config) *string { return &c.Options.TLSCA }),
 
+	address(Key{Name: "admin", Group: "Operation", Example: "127.0.0.1:8500",
+		Usage: "address of the HTTP listener for operators: /metrics for Prometheus, /healthz, /readyz; read-only and without authentication, so without a host it is the loopback interface; none by default"},
+		true, func(c *Config) *string { return &c.Admin }),
+	toggle(Key{Name: "admin-pprof", Group: "Operation", Default: "off", Example: "on",
+		Usage: "profiles of the process at /debug/pprof of the admin listener"},
+		func(c *Config) *bool { return &c.AdminPprof }),
+
 	duration(Key{Name: "probe-interval", Group: "Failure detection", Default: "1s", Example: "500ms",
 		Usage: "time between two probes of a peer"},
 		50*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Options.ProbeInterval }),
@@ -160,6 +167,12 @@ var rules = []struct {
 	{[]string{"io", "tls-cert"}, func(c *Config) (string, string) {
 		if c.Options.TLSCert != "" && c.Options.IO != "auto" && c.Options.IO != "std" {
 			return c.Options.IO + " does not speak TLS", "choose auto or std, or leave tls-cert out"
+		}
+		return "", ""
+	}},
+	{[]string{"admin-pprof", "admin"}, func(c *Config) (string, string) {
+		if c.AdminPprof && c.Admin == "" {
+			return "is on, but there is no admin listener", "give admin an address, for example 127.0.0.1:8500"
 		}
 		return "", ""
 	}},
@@ -334,6 +347,17 @@ func oneOf(k Key, at func(*Config) *string) Key {
 	k.set = func(c *Config, s string) (string, error) {
 		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
 		*at(c) = v
+		return v, err
+	}
+	return k
+}
+
+// toggle is on or off. As a flag it may stand without a value: on.
+func toggle(k Key, at func(*Config) *bool) Key {
+	k.Kind, k.Values = "switch", []string{"on", "off"}
+	k.set = func(c *Config, s string) (string, error) {
+		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
+		*at(c) = v == "on"
 		return v, err
 	}
 	return k

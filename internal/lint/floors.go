@@ -19,6 +19,7 @@ const (
 	goYAML     = "github.com/goccy/go-yaml"
 	cobra      = "github.com/spf13/cobra"
 	pflag      = "github.com/spf13/pflag"
+	prometheus = "github.com/prometheus"
 	xSync      = "golang.org/x/sync"
 	xSys       = "golang.org/x/sys"
 	xTime      = "golang.org/x/time"
@@ -83,6 +84,8 @@ var Rooms = []Room{
 	{Path: "internal/clustertest", Floor: 5, Why: "the test harness stands above the nodes that it wires"},
 	{Path: "internal/discovery", Floor: 6, Never: []string{"internal/node"},
 		Why: "finding seeds is a user's plug-in like any other"},
+	{Path: "internal/admin", Floor: 4, Modules: []string{prometheus}, Never: []string{"internal/node", "internal/server", "internal/engine"},
+		Why: "the admin listener reads a node through its own Source interface; whoever does not import it compiles no HTTP server and no metrics library"},
 	{Path: "internal/config", Floor: 6, Modules: []string{goYAML},
 		Why: "configuration turns text into Options and decides nothing else"},
 	{Path: "internal/lint", Floor: 6, Why: "the gate looks at the tree from outside"},

@@ -45,6 +45,16 @@ func (n *Node) info(args [][]byte, w *resp.Writer) {
 	for _, a := range args[1:] {
 		want[strings.ToLower(string(a))] = true
 	}
+	w.Verbatim("txt", n.infoText(want))
+}
+
+// Info is the text of INFO with every section.
+func (n *Node) Info() string { return n.infoText(map[string]bool{"everything": true}) }
+
+// ClusterInfo is the text of CLUSTER INFO.
+func (n *Node) ClusterInfo() string { return n.pub.Load().infoText() }
+
+func (n *Node) infoText(want map[string]bool) string {
 	every := want["all"] || want["everything"]
 	usual := every || len(want) == 0 || want["default"]
 	var t infoText
@@ -58,7 +68,7 @@ func (n *Node) info(args [][]byte, w *resp.Writer) {
 		t.WriteString("# " + s.name + "\r\n")
 		s.write(n, &t)
 	}
-	w.Verbatim("txt", t.String())
+	return t.String()
 }
 
 func infoServer(n *Node, t *infoText) {
@@ -104,11 +114,15 @@ func infoClients(n *Node, t *infoText) {
 	t.add("ringcache_buffer_bytes", f.BufferBytes)
 	t.add("ringcache_buffer_limit", f.BufferLimit)
 	t.add("ringcache_buffer_refusals", f.BufferRefusals)
-	t.add("client_recent_max_input_buffer", 0)
-	t.add("client_recent_max_output_buffer", 0)
+	t.add("client_recent_max_input_buffer", f.RecentInput)
+	t.add("client_recent_max_output_buffer", f.RecentOutput)
 	t.add("blocked_clients", 0)
 	t.add("tracking_clients", 0)
+	t.add("watching_clients", n.watchers.Load())
 	t.add("clients_in_timeout_table", 0)
+	t.add("total_watched_keys", n.watchedKeys.Load())
+	t.add("total_blocking_keys", 0)
+	t.add("total_blocking_keys_on_nokey", 0)
 }
 
 // human writes bytes as Redis does: "1.50M".
@@ -127,7 +141,8 @@ func human(n int64) string {
 }
 
 func infoPersistence(_ *Node, t *infoText) {
-	for _, name := range []string{"loading", "async_loading", "rdb_changes_since_last_save", "rdb_bgsave_in_progress", "rdb_last_save_time"} {
+	for _, name := range []string{"loading", "async_loading", "rdb_changes_since_last_save", "rdb_bgsave_in_progress", "rdb_last_save_time", "rdb_saves",
+		"rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"} {
 		t.add(name, 0)
 	}
 	t.add("rdb_last_bgsave_status", "ok")
@@ -140,7 +155,9 @@ func infoPersistence(_ *Node, t *infoText) {
 	t.add("aof_current_rewrite_time_sec", -1)
 	t.add("aof_last_bgrewrite_status", "ok")
 	t.add("aof_last_write_status", "ok")
+	t.add("aof_last_cow_size", 0)
 	t.add("module_fork_in_progress", 0)
+	t.add("module_fork_last_cow_size", 0)
 }
 
 func infoStats(n *Node, t *infoText) {
@@ -152,6 +169,8 @@ func infoStats(n *Node, t *infoText) {
 	t.add("total_net_output_bytes", f.NetOut)
 	t.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", f.NetInPerSec/1024))
 	t.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", f.NetOutPerSec/1024))
+	t.add("total_net_repl_input_bytes", 0)
+	t.add("total_net_repl_output_bytes", 0)
 	t.add("rejected_connections", f.Rejected)
 	for _, name := range []string{"sync_full", "sync_partial_ok", "sync_partial_err"} {
 		t.add(name, 0)
@@ -160,16 +179,25 @@ func infoStats(n *Node, t *infoText) {
 	t.add("expired_stale_perc", "0.00")
 	t.add("evicted_keys", st.Evicted)
 	t.add("evicted_clients", 0)
+	t.add("total_eviction_exceeded_time", 0)
+	t.add("current_eviction_exceeded_time", 0)
 	t.add("keyspace_hits", st.Hits)
 	t.add("keyspace_misses", st.Misses)
 	for _, name := range []string{"pubsub_channels", "pubsub_patterns", "latest_fork_usec", "total_forks", "migrate_cached_sockets",
-		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "tracking_total_keys",
+		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses", "tracking_total_keys",
 		"tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"} {
 		t.add(name, 0)
 	}
 	t.add("total_error_replies", n.counts.errors.Load())
-	t.add("total_reads_processed", 0)
-	t.add("total_writes_processed", 0)
+	t.add("dump_payload_sanitizations", 0)
+	t.add("total_reads_processed", f.Reads)
+	t.add("total_writes_processed", f.Writes)
+	t.add("io_threaded_reads_processed", 0)
+	t.add("io_threaded_writes_processed", 0)
+	t.add("client_query_buffer_limit_disconnections", 0) // commands are refused instead
+	t.add("client_output_buffer_limit_disconnections", f.OutputLimit)
+	t.add("reply_buffer_shrinks", 0)
+	t.add("reply_buffer_expands", 0)
 }
 
 func infoReplication(n *Node, t *infoText) {

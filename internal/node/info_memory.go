@@ -56,7 +56,7 @@ func infoMemory(n *Node, t *infoText) {
 	t.add("allocator_resident", m.settled)
 	both("total_system_memory", systemBytes())
 	both("used_memory_lua", 0)
-	t.add("used_memory_scripts", 0)
+	n.infoScripts(t)
 	both("maxmemory", st.MaxBytes)
 	t.add("maxmemory_policy", policyName(n.eng.Policy()))
 	t.add("ringcache_small_queue_percent", st.SmallShare)
@@ -74,6 +74,7 @@ func infoMemory(n *Node, t *infoText) {
 	t.add("mem_fragmentation_bytes", beyond)
 	t.add("mem_not_counted_for_evict", 0)
 	t.add("mem_replication_backlog", 0)
+	t.add("mem_total_replication_buffers", 0)
 	t.add("mem_clients_slaves", 0)
 	t.add("mem_clients_normal", m.buffers)
 	t.add("mem_cluster_links", 0)
@@ -93,4 +94,20 @@ func infoMemory(n *Node, t *infoText) {
 	t.add("ringcache_feed_bytes", st.FeedBytes)
 	t.add("ringcache_outside_bytes", st.OutsideBytes)
 	t.add("ringcache_runtime_bytes", m.runtime)
+}
+
+// infoScripts tells what an implementation of Scripts that can tell keeps: how many
+// scripts, with how many bytes of source.
+func (n *Node) infoScripts(t *infoText) {
+	scripts, sources := 0, int64(0)
+	if k, ok := n.o.Scripts.(interface{ Kept() (int, int64) }); ok {
+		scripts, sources = k.Kept()
+	}
+	t.add("used_memory_scripts_eval", sources)
+	t.add("number_of_cached_scripts", scripts)
+	t.add("number_of_functions", 0)
+	t.add("number_of_libraries", 0)
+	t.add("used_memory_functions", 0)
+	t.add("used_memory_scripts", sources)
+	t.add("used_memory_scripts_human", human(sources))
 }

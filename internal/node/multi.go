@@ -42,6 +42,7 @@ const (
 type clientState struct {
 	watch  engine.Watch
 	bytes  int64  // counted in Node.watched
+	keys   int    // counted in Node.watchedKeys
 	keyed  bool   // the open transaction has commands with keys
 	wide   bool   // it has commands over the whole node
 	nudged uint64 // the last round of nudges that it had its own in
@@ -148,6 +149,11 @@ func (n *Node) watch(s Session, args [][]byte, w *resp.Writer, mayWait bool) boo
 		tx.Watch(&st.watch, key)
 	}
 	tx.Unlock()
+	if st.keys == 0 {
+		n.watchers.Add(1)
+	}
+	n.watchedKeys.Add(int64(st.watch.Keys() - st.keys))
+	st.keys = st.watch.Keys()
 	w.Simple("OK")
 	return true
 }
@@ -184,7 +190,11 @@ func (n *Node) endWatch(st *clientState) {
 		tx.Unlock()
 	}
 	n.watched.Add(-st.bytes)
-	st.bytes = 0
+	if st.keys > 0 {
+		n.watchers.Add(-1)
+		n.watchedKeys.Add(-int64(st.keys))
+	}
+	st.bytes, st.keys = 0, 0
 }
 
 // Forget ends the watches of a session and what is known of its transaction.

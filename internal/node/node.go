@@ -53,6 +53,7 @@ type Node struct {
 	reached   bool           // Start has reached another member; set before it is active
 	active    atomic.Bool    // was active once, so that its engine may have changed
 	met       atomic.Bool    // has had others in its View
+	running   atomic.Bool    // Start has ended well
 	stay      atomic.Bool    // see Stay
 	forget    atomic.Bool    // see ForgetEntries
 
@@ -70,8 +71,10 @@ type Node struct {
 	contact  contacts
 	settings settings
 	watched  atomic.Int64 // bytes of the keys that sessions watch
-	long     atomic.Int32 // scripts and transactions that hold a slot, or are about to
-	counts   counters
+	// For INFO: the sessions that watch keys, and those keys.
+	watchers, watchedKeys atomic.Int64
+	long                  atomic.Int32 // scripts and transactions that hold a slot, or are about to
+	counts                counters
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients

@@ -63,6 +63,9 @@ type FrontStats struct {
 	Connected, Peers          int64  // sessions now
 	Total, Rejected, Commands uint64 // Total is the ID of the latest session
 	NetIn, NetOut             uint64 // bytes
+	Reads, Writes             uint64
+	RecentInput, RecentOutput int64  // largest of one session, in bytes
+	OutputLimit               uint64 // sessions that were closed because they did not read
 	BufferBytes, BufferLimit  int64  // of all session buffers together
 	BufferRefusals            uint64
 	// Rates over the last full second.

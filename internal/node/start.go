@@ -19,6 +19,12 @@ import (
 // member and serves its slots (or some member has kept it waiting too long). The server in front must accept connections already: peers call back.
 // On an error the node is not usable; close it.
 func (n *Node) Start(ctx context.Context) error {
+	err := n.begin(ctx)
+	n.running.Store(err == nil)
+	return err
+}
+
+func (n *Node) begin(ctx context.Context) error {
 	if n.front != nil {
 		n.wg.Go(n.memoryLoop) // ends with n.ctx
 	}

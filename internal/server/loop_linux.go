@@ -58,6 +58,8 @@ type loop struct {
 	vector   [maxVector]unix.Iovec
 	netIn    int64
 	netOut   int64
+	received int64 // reads that gave bytes
+	writes   int64
 	left     int // connections of the loop, those in the inbox not included
 
 	load atomic.Int64 // connections, those in the inbox included
@@ -297,6 +299,9 @@ func (l *loop) work() {
 		}
 		for i := range l.reads {
 			l.netIn += int64(l.reads[i].n)
+			if l.reads[i].n > 0 {
+				l.received++
+			}
 		}
 		l.count()
 		for i := range l.reads {
@@ -344,6 +349,7 @@ func (l *loop) flush() {
 		for i := range l.sends {
 			t := &l.sends[i]
 			l.netOut += int64(t.n)
+			l.writes++
 			t.c.sent(t)
 			*t = transfer{}
 		}
@@ -362,11 +368,13 @@ func (l *loop) flush() {
 func (l *loop) count() {
 	if l.netIn != 0 {
 		l.srv.counters.netIn.Add(l.netIn)
+		l.srv.counters.reads.Add(l.received)
 	}
 	if l.netOut != 0 {
 		l.srv.counters.netOut.Add(l.netOut)
+		l.srv.counters.writes.Add(l.writes)
 	}
-	l.netIn, l.netOut = 0, 0
+	l.netIn, l.netOut, l.received, l.writes = 0, 0, 0, 0
 }
 
 // watch makes expire look at a connection that has a deadline.

@@ -143,6 +143,7 @@ func (c *loopConn) sendQueue() bool {
 		return false
 	}
 	c.l.netOut += int64(n)
+	c.l.writes++
 	c.took(n)
 	if c.state == serving && c.hasRest && !c.inMore && c.mayAddNow() {
 		c.inMore = true

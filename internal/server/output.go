@@ -30,7 +30,7 @@ func (t *stdTransport) flush() error {
 		}
 		var err error
 		n, err = t.conn.Write(buf)
-		t.srv.counters.netOut.Add(int64(n))
+		t.srv.counters.sent(n)
 		if err == nil {
 			return nil
 		}
@@ -137,7 +137,7 @@ func (t *stdTransport) writeAll(b []byte) error {
 			return err
 		}
 		n, err := t.conn.Write(b[:min(len(b), flushSlice)])
-		t.srv.counters.netOut.Add(int64(n))
+		t.srv.counters.sent(n)
 		b = b[n:]
 		t.mu.Lock()
 		t.inHand = len(b)

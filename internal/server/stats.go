@@ -18,6 +18,11 @@ type Stats struct {
 	ErrorReplies uint64
 	NetIn        uint64 // bytes
 	NetOut       uint64 // bytes
+	Reads        uint64 // that gave bytes
+	Writes       uint64
+	// The largest unparsed input and unsent replies of one session, in bytes,
+	// within the last second or two.
+	RecentInput, RecentOutput int64
 
 	BufferBytes    int64  // what the buffers of all sessions hold beyond their allowance, now
 	BufferLimit    int64  // Options.BufferLimit
@@ -40,7 +45,8 @@ func (s Stats) Connected() int { return s.Clients + s.Peers }
 // counters are added to by all sessions.
 type counters struct {
 	total, rejected, commands, errorReplies atomic.Int64
-	netIn, netOut                           atomic.Int64
+	netIn, netOut, reads, writes            atomic.Int64
+	largest                                 [2]recent // input, output
 	outputLimit, preAuthTimeouts            atomic.Int64
 	authFailures, protocolErrors, tooLarge  atomic.Int64
 	panics                                  atomic.Int64
@@ -70,6 +76,22 @@ func (c *counters) turn(now time.Time, commands, errors uint64) {
 	}
 }
 
+// recent is the greatest value of this second and of the one before.
+type recent struct{ now, before atomic.Int64 }
+
+func (r *recent) note(n int) {
+	for was := r.now.Load(); int64(n) > was && !r.now.CompareAndSwap(was, int64(n)); was = r.now.Load() {
+	}
+}
+
+func (r *recent) value() int64 { return max(r.now.Load(), r.before.Load()) }
+
+// sent counts one write.
+func (c *counters) sent(n int) {
+	c.netOut.Add(int64(n))
+	c.writes.Add(1)
+}
+
 // tick notes a sample if sec is a new second. Of two that come at once, one does.
 func (c *counters) tick(sec int64, now time.Time) {
 	was := c.second.Load()
@@ -78,6 +100,9 @@ func (c *counters) tick(sec int64, now time.Time) {
 	}
 	s := &sample{at: now, commands: c.commands.Load(), netIn: c.netIn.Load(), netOut: c.netOut.Load()}
 	c.prev.Store(c.cur.Swap(s))
+	for i := range c.largest {
+		c.largest[i].before.Store(c.largest[i].now.Swap(0))
+	}
 }
 
 // rates gives the rates between the last two samples; zero if the last one is
@@ -112,6 +137,8 @@ func (s *Server) Stats() Stats {
 		ErrorReplies:    uint64(c.errorReplies.Load()),
 		NetIn:           uint64(c.netIn.Load()),
 		NetOut:          uint64(c.netOut.Load()),
+		Reads:           uint64(c.reads.Load()),
+		Writes:          uint64(c.writes.Load()),
 		OutputLimit:     uint64(c.outputLimit.Load()),
 		PreAuthTimeouts: uint64(c.preAuthTimeouts.Load()),
 		AuthFailures:    uint64(c.authFailures.Load()),
@@ -123,13 +150,14 @@ func (s *Server) Stats() Stats {
 		BufferRefusals:  uint64(s.budget.refusals.Load()),
 	}
 	st.CommandsPerSec, st.NetInPerSec, st.NetOutPerSec = c.rates(s.o.Now())
+	st.RecentInput, st.RecentOutput = c.largest[0].value(), c.largest[1].value()
 	return st
 }
 
 // ResetStats sets all counters to zero.
 func (s *Server) ResetStats() {
 	c := &s.counters
-	for _, v := range []*atomic.Int64{&c.total, &c.rejected, &c.commands, &c.errorReplies, &c.netIn, &c.netOut,
+	for _, v := range []*atomic.Int64{&c.total, &c.rejected, &c.commands, &c.errorReplies, &c.netIn, &c.netOut, &c.reads, &c.writes,
 		&c.outputLimit, &c.preAuthTimeouts, &c.authFailures, &c.protocolErrors, &c.tooLarge, &c.panics, &s.budget.refusals} {
 		v.Store(0)
 	}

@@ -161,6 +161,7 @@ func (t *stdTransport) read() bool {
 		n, err := t.conn.Read(t.in[t.filled:])
 		if n > 0 {
 			t.srv.counters.netIn.Add(int64(n))
+			t.srv.counters.reads.Add(1)
 			t.filled += n
 			return true
 		}

@@ -43,6 +43,7 @@ const (
 func (s *Session) turn(in []byte) (n int, v verdict) {
 	s.now = s.srv.o.Now()
 	s.enterTurn()
+	s.srv.counters.largest[0].note(len(in))
 	defer s.settle(&v)
 	if s.later != nil {
 		s.resume()
@@ -95,6 +96,7 @@ func (s *Session) settle(v *verdict) {
 		*v = endSession
 	}
 	s.leaveTurn()
+	s.srv.counters.largest[1].note(len(s.w.Buf))
 	s.active.Store(s.now.Sub(s.created).Milliseconds())
 	s.last.Store(s.lastSeen)
 	s.srv.counters.turn(s.now, s.commands, s.errors)
