@@ -2,6 +2,7 @@ package ringcache
 
 import (
 	"context"
+	"time"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/node"
@@ -36,6 +37,29 @@ func (h handler) TryTransact(s *server.Session, t *server.Transaction, w *resp.W
 
 func (h handler) Forget(s *server.Session) { h.n.Forget(session{s}) }
 
+func (h handler) Took(s *server.Session, runs []server.Run, d time.Duration) {
+	calls := 0
+	for i := range runs {
+		calls += int(runs[i].Calls)
+	}
+	each := d / time.Duration(calls)
+	for i := range runs {
+		h.n.Took(session{s}, runs[i].ID, int(runs[i].Calls), each)
+	}
+}
+
+func (h handler) Failed(s *server.Session, cmd *command.Command, executed bool, reply []byte) bool {
+	return h.n.Failed(cmd, executed, reply)
+}
+
+func (h handler) Stood(s *server.Session, n server.Notable) {
+	if n.Kind == server.Slow {
+		h.n.Slow(session{s}, n.Cmd, n.Args, n.Took, n.Others)
+		return
+	}
+	h.n.Large(session{s}, n.Cmd, n.Args, n.Size, n.Kind == server.LargeReply)
+}
+
 // session is a server's session as a node sees it.
 type session struct{ *server.Session }
 
@@ -51,6 +75,10 @@ func (f front) Stats() node.FrontStats {
 		NetIn: s.NetIn, NetOut: s.NetOut, Reads: s.Reads, Writes: s.Writes, RecentInput: s.RecentInput, RecentOutput: s.RecentOutput, OutputLimit: s.OutputLimit,
 		BufferBytes: s.BufferBytes, BufferLimit: s.BufferLimit, BufferRefusals: s.BufferRefusals,
 		CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}
+}
+
+func (f front) SetNotable(slow time.Duration, request, reply int64) {
+	f.Server.SetNotable(server.Limits{Slow: slow, Request: request, Reply: reply})
 }
 
 // seeds joins the fixed seeds with those of the user's Discovery.

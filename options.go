@@ -14,6 +14,7 @@ import (
 	"github.com/ringcache/ringcache/internal/engine"
 	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/server"
 	"github.com/ringcache/ringcache/internal/topology"
@@ -173,11 +174,17 @@ type Options struct {
 	SuspicionMult int
 	HoldDown      time.Duration
 
+	// Diagnostics say what SLOWLOG, COMMANDLOG, LATENCY and DEBUG do.
+	Diagnostics Diagnostics
+
 	// Version is what HELLO and INFO call redis_version; default "7.4.0".
 	Version string
 	// Logger receives the log; default: none.
 	Logger *slog.Logger
 }
+
+// Diagnostics say what a node keeps of its own work.
+type Diagnostics = node.Diagnostics
 
 // Eviction by classes, and by a policy of the program.
 type (
@@ -202,6 +209,9 @@ const (
 	Demote     = engine.Demote
 	MaxClasses = engine.MaxClasses
 )
+
+// DebugCommands lists the values that Diagnostics.DebugCommand takes.
+func DebugCommands() []string { return []string{"no", "local", "yes"} }
 
 // IOs lists the values that Options.IO takes.
 func IOs() []string { return server.IOs() }
@@ -294,6 +304,10 @@ func (o Options) validate() error {
 	}
 	if o.TLSCert != "" && o.IO != server.IOAuto && o.IO != server.IOStd {
 		add("io %s does not speak TLS, choose std or auto", o.IO)
+	}
+	if d := o.Diagnostics.WithDefaults(); !slices.Contains(DebugCommands(), d.DebugCommand) || max(d.SlowKept, d.RequestsKept, d.RepliesKept) > node.MaxKept {
+		add("diagnostics: who may use DEBUG is %q, must be one of %s; a log keeps at most %d entries",
+			d.DebugCommand, strings.Join(DebugCommands(), ", "), node.MaxKept)
 	}
 	if len(o.Zone) > topology.MaxZone {
 		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)

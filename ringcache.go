@@ -84,7 +84,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown},
 		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
-		Scripts: o.Scripts,
+		Scripts: o.Scripts, Diagnostics: o.Diagnostics,
 		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, Logger: o.Logger,
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those

@@ -25,6 +25,9 @@ type RealNode struct {
 // front is a server as its node sees it.
 type front struct{ *server.Server }
 
+// SetNotable is not passed on: nobody looks at the logs of a test's cluster.
+func (front) SetNotable(time.Duration, int64, int64) {}
+
 func (f front) Stats() node.FrontStats {
 	s := f.Server.Stats()
 	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Commands: s.Commands}

@@ -89,6 +89,8 @@ const (
 	// NoMandatoryKeys commands may be called without keys although they take
 	// some.
 	NoMandatoryKeys
+	// PubSub commands concern subscriptions and messages.
+	PubSub
 	// Internal commands are spoken between proven peers only and are hidden
 	// from COMMAND and the documentation.
 	Internal
@@ -103,6 +105,7 @@ var flagNames = [...]struct {
 	{ReadOnly, "readonly"},
 	{DenyOOM, "denyoom"},
 	{Admin, "admin"},
+	{PubSub, "pubsub"},
 	{NoScript, "noscript"},
 	{Loading, "loading"},
 	{Stale, "stale"},

@@ -157,12 +157,17 @@ const (
 
 	// Subcommands of MEMORY.
 	MemoryUsage
+	MemoryStats
+	MemoryDoctor
+	MemoryPurge
+	MemoryMallocStats
 	MemoryHelp
 
 	// Subcommands of CONFIG.
 	ConfigGet
 	ConfigSet
 	ConfigResetStat
+	ConfigRewrite
 	ConfigHelp
 
 	// Subcommands of CLUSTER.
@@ -194,6 +199,34 @@ const (
 	ClusterSaveConfig
 	ClusterSetConfigEpoch
 	ClusterCountFailureReports
+	ClusterSlotStats
+
+	// What the node tells of its own work.
+	SlowLog
+	SlowLogGet
+	SlowLogLen
+	SlowLogReset
+	SlowLogHelp
+	CommandLog
+	CommandLogGet
+	CommandLogLen
+	CommandLogReset
+	CommandLogHelp
+	Latency
+	LatencyDoctor
+	LatencyGraph
+	LatencyHistogram
+	LatencyHistory
+	LatencyLatest
+	LatencyReset
+	LatencyHelp
+	HotKeys
+	HotKeysGet
+	HotKeysStart
+	HotKeysStop
+	HotKeysReset
+	HotKeysHelp
+	Debug
 
 	// NumCommands is the number of IDs, None included.
 	NumCommands

@@ -12,13 +12,17 @@ const sinceFirst = "ring-cache 0.1.0"
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
 	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, scriptCommands, keyCommands, ttlCommands,
-	serverCommands, clusterCommands, internalCommands,
+	serverCommands, introspectionCommands, clusterCommands, internalCommands,
 )
 
 type commandTable struct {
 	all   []*Command // sorted by name, internal commands included
+	byID  [NumCommands]*Command
 	index *index
 }
+
+// ByID returns the command or subcommand of an ID, nil for None.
+func ByID(id ID) *Command { return table.byID[id] }
 
 // All returns every top-level command sorted by name, internal ones included.
 // Callers must not modify the slice.
@@ -30,7 +34,14 @@ func build(groups ...[]*Command) commandTable {
 		complete(c)
 	}
 	slices.SortFunc(all, byName)
-	return commandTable{all: all, index: newIndex(all)}
+	t := commandTable{all: all, index: newIndex(all)}
+	for _, c := range all {
+		t.byID[c.ID] = c
+		for _, s := range c.Subs {
+			t.byID[s.ID] = s
+		}
+	}
+	return t
 }
 
 func byName(a, b *Command) int { return strings.Compare(a.Name, b.Name) }

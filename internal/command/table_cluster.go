@@ -85,6 +85,15 @@ var clusterReadSubs = []*Command{
 		Args: []Arg{arg("node-id", "string")},
 	},
 	{
+		ID: ClusterSlotStats, Name: "slot-stats", Arity: -4, Flags: Loading | Stale, Group: "cluster", Since: "8.2.0",
+		Summary: "Returns how many keys and bytes slots hold, by number or in order of size.", Complexity: "O(N) where N is the number of slots; with ORDERBY O(N*log(N)) of all slots",
+		Tips: []string{"nondeterministic_output", "request_policy:all_shards"},
+		Args: []Arg{oneOf("filter",
+			block("slotsrange", arg("start-slot", "integer"), arg("end-slot", "integer")).token("SLOTSRANGE"),
+			block("orderby", arg("metric", "string"), arg("limit", "integer").token("LIMIT").optional(), oneOf("order", word("asc"), word("desc")).optional()).token("ORDERBY"),
+		)},
+	},
+	{
 		ID: ClusterSlots, Name: "slots", Arity: 2, Flags: Stale, Group: "cluster", Since: "3.0.0",
 		Summary: "Returns slot ranges and their nodes.", Complexity: "O(N) where N is the total number of Cluster nodes",
 		DeprecatedSince: "7.0.0", ReplacedBy: "CLUSTER SHARDS",

@@ -1,11 +1,13 @@
 package command
 
+import "slices"
+
 // serverCommands concern the node.
 var serverCommands = []*Command{
 	{
 		ID: Memory, Name: "memory", Arity: -2, Group: "server", Since: "4.0.0",
 		Summary: "Container of the commands about memory.", Complexity: "Depends on subcommand.",
-		Subs: memorySubs,
+		Subs: slices.Concat(memorySubs, memoryFigures),
 	},
 	{
 		ID: Time, Name: "time", Arity: 1, Flags: Loading | Stale | Fast, Group: "server", Since: "2.6.0",
@@ -55,6 +57,30 @@ var memorySubs = []*Command{
 	},
 }
 
+// memoryFigures are about the memory of the node.
+var memoryFigures = []*Command{
+	{
+		ID: MemoryDoctor, Name: "doctor", Arity: 2, Group: "server", Since: "4.0.0",
+		Summary: "Says in words whether the memory of the node has a problem.", Complexity: "O(1)",
+		Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
+	},
+	{
+		ID: MemoryMallocStats, Name: "malloc-stats", Arity: 2, Group: "server", Since: "4.0.0",
+		Summary: "Returns the figures of arena and Go runtime as text.", Complexity: "O(1)",
+		Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
+	},
+	{
+		ID: MemoryPurge, Name: "purge", Arity: 2, Group: "server", Since: "4.0.0",
+		Summary: "Gives free memory of the Go runtime back to the system.", Complexity: "Depends on how much memory the runtime holds",
+		Tips: []string{"request_policy:all_shards", "response_policy:all_succeeded"},
+	},
+	{
+		ID: MemoryStats, Name: "stats", Arity: 2, Group: "server", Since: "4.0.0",
+		Summary: "Returns the memory of the node by what it is used for.", Complexity: "O(1)",
+		Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
+	},
+}
+
 // configSubs are the subcommands of CONFIG.
 var configSubs = []*Command{
 	{
@@ -69,6 +95,10 @@ var configSubs = []*Command{
 	{
 		ID: ConfigResetStat, Name: "resetstat", Arity: 2, Flags: Admin | NoScript | Loading | Stale, Group: "server", Since: "2.0.0",
 		Summary: "Sets the statistics back to zero.", Complexity: "O(1)",
+	},
+	{
+		ID: ConfigRewrite, Name: "rewrite", Arity: 2, Flags: Admin | NoScript | Loading | Stale, Group: "server", Since: "2.8.0",
+		Summary: "Writes parameters that were set to the configuration file.", Complexity: "O(1)",
 	},
 	{
 		ID: ConfigSet, Name: "set", Arity: -4, Flags: Admin | NoScript | Loading | Stale, Group: "server", Since: "2.0.0",

@@ -52,6 +52,7 @@ type Config struct {
 	Admin      string // address of the HTTP listener for operators; "" is none
 	AdminPprof bool   // with profiles
 
+	input   Input
 	entries map[string]Entry
 	memory  func() (Memory, error)
 }
@@ -75,7 +76,7 @@ func (c *Config) Entries() []Entry {
 // Load reads the sources and returns a valid configuration, or Faults with
 // everything that is wrong with them.
 func Load(in Input) (*Config, error) {
-	c := &Config{entries: make(map[string]Entry, len(keys)), memory: MachineMemory}
+	c := &Config{input: in, entries: make(map[string]Entry, len(keys)), memory: MachineMemory}
 	if in.Memory != nil {
 		c.memory = func() (Memory, error) { return *in.Memory, nil }
 	}
@@ -117,6 +118,9 @@ func Load(in Input) (*Config, error) {
 	}
 	if len(faults) > 0 {
 		return nil, faults
+	}
+	if in.File != "" {
+		c.Options.Diagnostics.ConfigFile, c.Options.Diagnostics.Rewrite = in.File, c.Rewrite
 	}
 	return c, nil
 }

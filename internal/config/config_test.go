@@ -38,7 +38,8 @@ func TestDefaults(t *testing.T) {
 	}
 	memory := float64(8 << 30)
 	want := ringcache.Options{
-		Addr: "127.0.0.1:7001", ClusterName: "ringcache", JoinTimeout: 10 * time.Second,
+		Diagnostics: ringcache.Diagnostics{}.WithDefaults(),
+		Addr:        "127.0.0.1:7001", ClusterName: "ringcache", JoinTimeout: 10 * time.Second,
 		MaxMemory: int64(memory * 0.6), MaxValue: 256 << 10, Policy: "s3fifo", IO: "auto",
 		Placement: "ring", Tokens: 160, Weight: 1, MaxClients: 10000, OutputLimit: 64 << 20,
 		ProbeInterval: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4, HoldDown: 3 * time.Second,

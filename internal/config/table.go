@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -23,6 +24,7 @@ const (
 	maxText    = 1024 // bytes of a free text
 
 	maxClassPrefix = 256 // bytes
+	maxKept        = 10_000
 )
 
 // keys is the table. Its order is the order of the documentation.
@@ -97,6 +99,33 @@ var keys = []Key{
 	count(Key{Name: "loops", Group: "Clients", Default: "0", Example: "2",
 		Usage: "loops that serve the connections with epoll and uring; 0 is one for each processor that the process may use"},
 		0, ringcache.MaxLoops, func(c *Config) *int { return &c.Options.Loops }),
+
+	number(Key{Name: "slowlog-log-slower-than", Group: "Diagnostics", Default: "10000", Example: "1000",
+		Usage: "microseconds from which SLOWLOG keeps a command; 0 keeps all, -1 none; below 1000 pipelines cost more, since each command is timed by itself"},
+		-1, math.MaxInt32, func(c *Config, n int) {
+			c.Options.Diagnostics.SlowerThan = time.Duration(least(n, int64(time.Microsecond)))
+		}),
+	number(Key{Name: "slowlog-max-len", Group: "Diagnostics", Default: "128", Example: "1000",
+		Usage: "slow commands that are kept"},
+		0, maxKept, func(c *Config, n int) { c.Options.Diagnostics.SlowKept = kept(n) }),
+	number(Key{Name: "commandlog-request-larger-than", Group: "Diagnostics", Default: "1048576", Example: "100000",
+		Usage: "bytes from which COMMANDLOG keeps a request; -1 keeps none"},
+		-1, math.MaxInt32, func(c *Config, n int) { c.Options.Diagnostics.RequestLarger = least(n, 1) }),
+	number(Key{Name: "commandlog-large-request-max-len", Group: "Diagnostics", Default: "128", Example: "1000",
+		Usage: "large requests that are kept"},
+		0, maxKept, func(c *Config, n int) { c.Options.Diagnostics.RequestsKept = kept(n) }),
+	number(Key{Name: "commandlog-reply-larger-than", Group: "Diagnostics", Default: "1048576", Example: "100000",
+		Usage: "bytes from which COMMANDLOG keeps a command with its reply's size; -1 keeps none"},
+		-1, math.MaxInt32, func(c *Config, n int) { c.Options.Diagnostics.ReplyLarger = least(n, 1) }),
+	number(Key{Name: "commandlog-large-reply-max-len", Group: "Diagnostics", Default: "128", Example: "1000",
+		Usage: "commands with large replies that are kept"},
+		0, maxKept, func(c *Config, n int) { c.Options.Diagnostics.RepliesKept = kept(n) }),
+	number(Key{Name: "latency-monitor-threshold", Group: "Diagnostics", Default: "0", Example: "100",
+		Usage: "milliseconds from which LATENCY keeps a sample of a command; 0 keeps none"},
+		0, math.MaxInt32, func(c *Config, n int) { c.Options.Diagnostics.LatencyThreshold = time.Duration(n) * time.Millisecond }),
+	oneOf(Key{Name: "enable-debug-command", Group: "Diagnostics", Default: "no", Example: "local", Values: ringcache.DebugCommands(),
+		Usage: "who may use DEBUG: nobody, connections from this machine, or everybody"},
+		func(c *Config) *string { return &c.Options.Diagnostics.DebugCommand }),
 
 	text(Key{Name: "tls-cert", Group: "TLS", Example: "node.pem",
 		Usage: "PEM file with the node's certificate: clients and nodes then speak TLS on addr, every node of the cluster alike; read again when it changes, at once by SIGHUP"},
@@ -327,6 +356,39 @@ func count(k Key, lo, hi int, at func(*Config) *int) Key {
 		return strconv.Itoa(n), err
 	}
 	return k
+}
+
+// number is a whole number that set turns into what Options call it.
+func number(k Key, lo, hi int, set func(*Config, int)) Key {
+	k.Kind, k.Limit = "count", fmt.Sprintf("%d to %d", lo, hi)
+	k.set = func(c *Config, s string) (string, error) {
+		n, err := parseInt(s, lo, hi)
+		if err == nil {
+			set(c, n)
+		}
+		return strconv.Itoa(n), err
+	}
+	return k
+}
+
+// least maps a limit to what Diagnostics call it: their zero is the default, so 0
+// becomes the least limit there is.
+func least(n int, unit int64) int64 {
+	switch {
+	case n < 0:
+		return -1
+	case n == 0:
+		return 1
+	}
+	return int64(n) * unit
+}
+
+// kept maps a length: their zero is the default, and what is negative none.
+func kept(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 // weight maps 0 to what Options call it: their zero is the default.

@@ -81,6 +81,16 @@ func (t *Txn) Peek(key []byte) (Item, bool) {
 	return t.lend(r), true
 }
 
+// Reads tells how often key was read since the policy last asked, 0 to 3, without
+// counting. Policies but lfu forget it sooner.
+func (t *Txn) Reads(key []byte) (int, bool) {
+	l, r := t.live(key)
+	if l == 0 {
+		return 0, false
+	}
+	return r.freq(), true
+}
+
 // Has says whether key is present, without counting or changing recency.
 func (t *Txn) Has(key []byte) bool {
 	l, _ := t.live(key)

@@ -203,7 +203,12 @@ func object(c *Call) {
 		}
 		c.W.Int(max(c.Tx.Now()-it.LastAccess, 0) / 1000)
 	case command.ObjectFreq:
-		c.W.Error(errFreqNotTracked)
+		if !lfu {
+			c.W.Error(errFreqNotTracked)
+			return
+		}
+		n, _ := c.Tx.Reads(c.Args[2])
+		c.W.Int(int64(n))
 	}
 }
 

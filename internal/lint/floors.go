@@ -43,6 +43,8 @@ var Rooms = []Room{
 		Why: "the parser works on bytes, so that every transport, test and fuzz target can drive it"},
 	{Path: "internal/command", Floor: 0, NoStd: []string{"net", "context"}, NoGo: true,
 		Why: "the command table is data; server, client and node all read it"},
+	{Path: "internal/latency", Floor: 0, NoStd: []string{"net", "context"}, NoGo: true,
+		Why: "what is kept of durations stands in the hot path, and is tested without a clock"},
 	{Path: "internal/engine", Floor: 0, Modules: []string{xSys, xxh3}, NoStd: []string{"net", "context"},
 		Why: "memory and eviction are tested without a cluster or a socket"},
 	{Path: "internal/loader", Floor: 0, Modules: []string{xSync, xTime}, NoStd: []string{"net"},

@@ -16,6 +16,7 @@ import (
 type Session interface {
 	ID() uint64 // 1, 2, 3 ... in the order in which a server accepts
 	RemoteAddr() net.Addr
+	Name() string // what the client calls itself
 	// Attachment is a place for the node's own state of the session.
 	Attachment() any
 	SetAttachment(any)
@@ -32,12 +33,7 @@ const errCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
 // args are borrowed for the call. It may block, up to about a second, while a slot
 // changes its owner.
 func (n *Node) Exec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
-	start := len(w.Buf)
-	n.counts.command(s.ID(), cmd.ID)
 	n.dispatch(s, cmd, args, w)
-	if len(w.Buf) > start && w.Buf[start] == '-' {
-		n.counts.failure(cmd.ID, w.Buf[start:])
-	}
 }
 
 // Closed tells the node that a session ended.
@@ -71,6 +67,16 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		n.info(args, w)
 	case command.Config:
 		n.config(cmd, args, w)
+	case command.SlowLog, command.CommandLog:
+		n.logCommand(cmd, args, w)
+	case command.Latency:
+		n.latencyCommand(cmd, args, w)
+	case command.HotKeys:
+		hotKeys(cmd, args, w)
+	case command.Memory:
+		n.memoryCommand(s, cmd, args, w)
+	case command.Debug:
+		n.debug(s, args, w)
 	case command.Role:
 		role(w)
 	case command.Shutdown:

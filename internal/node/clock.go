@@ -32,6 +32,14 @@ func (c *clock) millis() int64 {
 	return (c.start.UnixNano() + int64(time.Since(c.start)) + c.suspended.Load()) / int64(time.Millisecond)
 }
 
+// elapsed returns a time that only ever grows, for measuring.
+func (c *clock) elapsed() time.Duration {
+	if c.now != nil {
+		return c.now().Sub(c.start)
+	}
+	return time.Since(c.start)
+}
+
 // time returns the time as a time.Time.
 func (c *clock) time() time.Time {
 	if c.now != nil {

@@ -49,6 +49,8 @@ var clusterHelp = []string{
 	"MYSHARDID", "    Return the node's shard id.",
 	"NODES", "    Return cluster configuration seen by node.",
 	"REPLICAS <node-id>", "    Return <node-id> replicas.",
+	"SLOT-STATS SLOTSRANGE <start-slot> <end-slot>", "    Return the keys and bytes of slots that this node owns.",
+	"SLOT-STATS ORDERBY <metric> [LIMIT <limit>] [ASC | DESC]", "    Return the slots with most or least of key-count or memory-bytes.",
 	"SLOTS", "    Return information about slots range mappings.",
 	"SHARDS", "    Return information about slot range mappings and the nodes associated with them.",
 	"HELP", "    Print this help.",
@@ -104,6 +106,8 @@ func (n *Node) cluster(cmd *command.Command, args [][]byte, w *resp.Writer) {
 		n.countKeysInSlot(args, w)
 	case command.ClusterGetKeysInSlot:
 		n.keysInSlot(args, w)
+	case command.ClusterSlotStats:
+		n.slotStats(args, w)
 	case command.ClusterMeet:
 		n.meetCommand(args, w)
 	case command.ClusterLinks:

@@ -24,6 +24,7 @@ type settings struct {
 	mu         sync.Mutex
 	password   string
 	maxClients int
+	changed    map[string]bool // parameters that were set since the start
 
 	peak atomic.Int64 // greatest number of bytes seen, for INFO
 }
@@ -45,10 +46,10 @@ func (s *settings) notePeak(v int64) {
 var fixedParams = map[string]string{
 	"activedefrag": "no", "appendfsync": "everysec", "appendonly": "no", "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 0 0 0",
 	"cluster-allow-reads-when-down": "yes", "cluster-enabled": "yes", "cluster-node-timeout": "15000",
-	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "databases": "1", "dbfilename": "", "dir": "",
-	"hz": "10", "io-threads": "1", "latency-monitor-threshold": "0", "lazyfree-lazy-eviction": "no", "lazyfree-lazy-expire": "no",
+	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "cluster-slot-stats-enabled": "no", "databases": "1", "dbfilename": "", "dir": "",
+	"hz": "10", "io-threads": "1", "latency-tracking": "yes", "latency-tracking-info-percentiles": "50 99 99.9", "lazyfree-lazy-eviction": "no", "lazyfree-lazy-expire": "no",
 	"loglevel": "notice", "maxmemory-samples": "5", "notify-keyspace-events": "", "protected-mode": "no", "proto-max-bulk-len": "536870912",
-	"replica-read-only": "yes", "save": "", "slowlog-log-slower-than": "-1", "slowlog-max-len": "0", "tcp-backlog": "511",
+	"replica-read-only": "yes", "save": "", "tcp-backlog": "511",
 	"tcp-keepalive": "300", "timeout": "0", "tracking-table-max-keys": "1000000",
 }
 
@@ -57,10 +58,25 @@ type variable struct {
 	get func(n *Node) string
 	// check parses a value; the function that it returns applies it.
 	check func(n *Node, value string) (apply func() error, err error)
+	// key is the configuration key that CONFIG REWRITE writes, with the value of
+	// text or, without one, of get; "" if there is none.
+	key  string
+	text func(n *Node) string
 }
 
 var variableParams = map[string]variable{
+	"slowlog-log-slower-than":           thresholdParam("slowlog-log-slower-than", slowLog),
+	"slowlog-max-len":                   lengthParam("slowlog-max-len", slowLog),
+	"commandlog-execution-slower-than":  thresholdParam("slowlog-log-slower-than", slowLog),
+	"commandlog-slow-execution-max-len": lengthParam("slowlog-max-len", slowLog),
+	"commandlog-request-larger-than":    thresholdParam("commandlog-request-larger-than", requestLog),
+	"commandlog-large-request-max-len":  lengthParam("commandlog-large-request-max-len", requestLog),
+	"commandlog-reply-larger-than":      thresholdParam("commandlog-reply-larger-than", replyLog),
+	"commandlog-large-reply-max-len":    lengthParam("commandlog-large-reply-max-len", replyLog),
+	"latency-monitor-threshold":         latencyThreshold,
+	"enable-debug-command":              debugParam,
 	"maxmemory": {
+		key: "max-memory",
 		get: func(n *Node) string { return strconv.FormatInt(n.eng.Stats().MaxBytes, 10) },
 		check: func(n *Node, v string) (func() error, error) {
 			bytes, err := parseMemory(v)
@@ -71,6 +87,7 @@ var variableParams = map[string]variable{
 		},
 	},
 	"maxmemory-policy": {
+		key: "policy", text: func(n *Node) string { return n.eng.Policy() },
 		get: func(n *Node) string { return policyName(n.eng.Policy()) },
 		check: func(n *Node, v string) (func() error, error) {
 			name, err := policyOf(v)
@@ -78,6 +95,7 @@ var variableParams = map[string]variable{
 		},
 	},
 	"requirepass": {
+		key: "password",
 		get: func(n *Node) string {
 			n.settings.mu.Lock()
 			defer n.settings.mu.Unlock()
@@ -88,6 +106,7 @@ var variableParams = map[string]variable{
 		},
 	},
 	"maxclients": {
+		key: "max-clients",
 		get: func(n *Node) string { return strconv.Itoa(n.settings.clients()) },
 		check: func(n *Node, v string) (func() error, error) {
 			count, err := strconv.Atoi(v)
@@ -125,6 +144,7 @@ var configHelp = []string{
 	"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
 	"SET <directive> <value>", "    Set the configuration <directive> to <value>.",
 	"RESETSTAT", "    Reset statistics reported by the INFO command.",
+	"REWRITE", "    Rewrite the configuration file.",
 	"HELP", "    Print this help.",
 }
 
@@ -146,6 +166,8 @@ func (n *Node) config(cmd *command.Command, args [][]byte, w *resp.Writer) {
 			n.front.ResetStats()
 		}
 		w.Simple("OK")
+	case command.ConfigRewrite:
+		n.configRewrite(w)
 	case command.ConfigHelp:
 		help(w, configHelp)
 	default:
@@ -190,7 +212,7 @@ func (n *Node) configSet(args [][]byte, w *resp.Writer) {
 		return
 	}
 	var apply []func() error
-	seen := map[string]bool{}
+	seen, changed := map[string]bool{}, map[string]bool{}
 	for i := 0; i < len(args); i += 2 {
 		name, value := strings.ToLower(string(args[i])), string(args[i+1])
 		if seen[name] {
@@ -216,6 +238,7 @@ func (n *Node) configSet(args [][]byte, w *resp.Writer) {
 			return
 		}
 		apply = append(apply, fn)
+		changed[name] = true
 	}
 	for _, fn := range apply {
 		if err := fn(); err != nil {
@@ -223,6 +246,49 @@ func (n *Node) configSet(args [][]byte, w *resp.Writer) {
 			return
 		}
 	}
+	n.settings.note(changed)
+	w.Simple("OK")
+}
+
+// note remembers which parameters were set.
+func (s *settings) note(changed map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = map[string]bool{}
+	}
+	maps.Copy(s.changed, changed)
+}
+
+// configRewrite writes the parameters that were set since the start into the
+// configuration file; everything else stays as it is there.
+func (n *Node) configRewrite(w *resp.Writer) {
+	d := &n.diag
+	if d.rewrite == nil {
+		w.Error("ERR The server is running without a config file")
+		return
+	}
+	d.rewriting.Lock()
+	defer d.rewriting.Unlock()
+	n.settings.mu.Lock()
+	names := slices.Collect(maps.Keys(n.settings.changed))
+	n.settings.mu.Unlock()
+	values := map[string]string{}
+	for _, name := range names {
+		v := variableParams[name]
+		switch {
+		case v.key == "":
+		case v.text != nil:
+			values[v.key] = v.text(n)
+		default:
+			values[v.key] = v.get(n)
+		}
+	}
+	if err := d.rewrite(values); err != nil {
+		w.Error("ERR Rewriting config file: " + err.Error())
+		return
+	}
+	n.log.Info("configuration file rewritten by a client", "values", len(values))
 	w.Simple("OK")
 }
 

@@ -3,10 +3,13 @@ package node
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/latency"
 )
 
 const (
@@ -19,23 +22,48 @@ const (
 	otherErrors   = "ERRORSTATS_OVERFLOW"
 )
 
-// counters are the node's own statistics of commands.
+// counters are the node's own statistics of commands. What one lane never
+// executed takes no memory there.
 type counters struct {
-	calls  [countLanes][command.NumCommands]atomic.Uint64
-	failed [command.NumCommands]atomic.Uint64
-	errors atomic.Uint64
+	took     [countLanes][command.NumCommands]atomic.Pointer[latency.Histogram]
+	failed   [command.NumCommands]atomic.Uint64
+	rejected [command.NumCommands]atomic.Uint64
+	errors   atomic.Uint64
 
 	mu    sync.Mutex
 	codes map[string]uint64
 }
 
-func (c *counters) command(session uint64, id command.ID) {
-	c.calls[session%countLanes][id].Add(1)
+// add counts calls that took d each.
+func (c *counters) add(session uint64, id command.ID, calls int, d time.Duration) {
+	at := &c.took[session%countLanes][id]
+	h := at.Load()
+	if h == nil {
+		at.CompareAndSwap(nil, new(latency.Histogram))
+		h = at.Load()
+	}
+	h.Add(d, uint64(calls))
 }
 
-// failure counts an error reply.
-func (c *counters) failure(id command.ID, reply []byte) {
-	c.failed[id].Add(1)
+// of sums up the calls of a command.
+func (c *counters) of(id command.ID) (s latency.Summary) {
+	for i := range c.took {
+		if h := c.took[i][id].Load(); h != nil {
+			s.Add(h)
+		}
+	}
+	return s
+}
+
+// failure counts an error reply to a command, nil if there is none of that name.
+func (c *counters) failure(cmd *command.Command, executed bool, reply []byte) {
+	switch {
+	case cmd == nil:
+	case executed:
+		c.failed[cmd.ID].Add(1)
+	default:
+		c.rejected[cmd.ID].Add(1)
+	}
 	c.errors.Add(1)
 	code := reply[1:]
 	if i := bytes.IndexAny(code, " \r"); i >= 0 {
@@ -52,13 +80,6 @@ func (c *counters) failure(id command.ID, reply []byte) {
 	c.codes[string(code)]++
 }
 
-func (c *counters) of(id command.ID) (n uint64) {
-	for i := range c.calls {
-		n += c.calls[i][id].Load()
-	}
-	return n
-}
-
 func (c *counters) errorCodes() map[string]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,13 +87,16 @@ func (c *counters) errorCodes() map[string]uint64 {
 }
 
 func (c *counters) reset() {
-	for i := range c.calls {
-		for id := range c.calls[i] {
-			c.calls[i][id].Store(0)
+	for i := range c.took {
+		for id := range c.took[i] {
+			if h := c.took[i][id].Load(); h != nil {
+				h.Reset()
+			}
 		}
 	}
 	for id := range c.failed {
 		c.failed[id].Store(0)
+		c.rejected[id].Store(0)
 	}
 	c.errors.Store(0)
 	c.mu.Lock()
@@ -88,7 +112,37 @@ func (n *Node) totalCommands() uint64 {
 	}
 	var sum uint64
 	for id := range command.NumCommands {
-		sum += n.counts.of(id)
+		s := n.counts.of(id)
+		sum += s.Count
 	}
 	return sum
+}
+
+// Took tells the node that a session had calls of a command executed, which took
+// as long each.
+func (n *Node) Took(s Session, id command.ID, calls int, each time.Duration) {
+	n.counts.add(s.ID(), id, calls, each)
+	if t := n.diag.events.Threshold(); t > 0 && each >= time.Duration(t)*time.Millisecond {
+		n.slowEvent(command.ByID(id), each)
+	}
+}
+
+func (n *Node) slowEvent(cmd *command.Command, d time.Duration) {
+	kind := eventCommand
+	if cmd.Flags.Has(command.Fast) {
+		kind = eventFast
+	}
+	n.diag.events.Add(kind, n.clock.millis()/1000, d.Milliseconds())
+}
+
+// redirects are the errors that refuse a command because of its slot.
+var redirects = [][]byte{[]byte("-MOVED "), []byte("-CROSSSLOT "), []byte("-ASK "), []byte("-TRYAGAIN ")}
+
+// Failed tells the node of an error reply to a command, nil if there is no such
+// command; executed is false if it never came to the node. It returns true if the
+// node refused the command because of its slot.
+func (n *Node) Failed(cmd *command.Command, executed bool, reply []byte) (refused bool) {
+	refused = slices.ContainsFunc(redirects, func(p []byte) bool { return bytes.HasPrefix(reply, p) })
+	n.counts.failure(cmd, executed && !refused, reply)
+	return refused
 }

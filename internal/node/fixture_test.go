@@ -22,6 +22,7 @@ type fakeSession struct {
 }
 
 func (s *fakeSession) ID() uint64           { return 1 }
+func (s *fakeSession) Name() string         { return "" }
 func (s *fakeSession) RemoteAddr() net.Addr { return nil }
 func (s *fakeSession) Attachment() any      { return s.attachment }
 func (s *fakeSession) SetAttachment(v any)  { s.attachment = v }
@@ -74,6 +75,10 @@ func runAs(t testing.TB, n *Node, s Session, proto int, args ...string) resp.Val
 	}
 	w := resp.Writer{Proto: proto}
 	n.Exec(s, cmd, raw, &w)
+	n.Took(s, cmd.ID, 1, 0)
+	if len(w.Buf) > 0 && w.Buf[0] == '-' {
+		n.Failed(cmd, true, w.Buf)
+	}
 	var p resp.ReplyParser
 	v, size, err := p.Next(w.Buf, nil)
 	if err != nil || size != len(w.Buf) {

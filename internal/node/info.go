@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/latency"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -31,6 +33,7 @@ var infoSections = []section{
 	{"Modules", true, func(*Node, *infoText) {}},
 	{"Commandstats", false, infoCommands},
 	{"Errorstats", true, infoErrors},
+	{"Latencystats", false, infoLatency},
 	{"Cluster", true, infoCluster},
 	{"Keyspace", true, infoKeyspace},
 }
@@ -95,7 +98,7 @@ func infoServer(n *Node, t *infoText) {
 	t.add("configured_hz", 10)
 	t.add("lru_clock", n.clock.millis()/1000&(1<<24-1))
 	t.add("executable", "ringcache")
-	t.add("config_file", "")
+	t.add("config_file", n.diag.configFile)
 	t.add("io_threads_active", 0)
 }
 
@@ -222,20 +225,39 @@ func infoCPU(_ *Node, t *infoText) {
 	t.add("used_cpu_user_children", "0.000000")
 }
 
-func infoCommands(n *Node, t *infoText) {
-	line := func(c *command.Command) {
-		if calls := n.counts.of(c.ID); calls > 0 && !c.Flags.Has(command.Internal) {
-			t.add("cmdstat_"+c.FullName(), fmt.Sprintf("calls=%d,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=%d",
-				calls, n.counts.failed[c.ID].Load()))
+// eachUsed calls fn for every command that was called or refused.
+func (n *Node) eachUsed(fn func(c *command.Command, s *latency.Summary)) {
+	visit := func(c *command.Command) {
+		s := n.counts.of(c.ID)
+		if (s.Count > 0 || n.counts.rejected[c.ID].Load() > 0) && !c.Flags.Has(command.Internal) {
+			fn(c, &s)
 		}
 	}
 	for _, c := range command.All() {
-		line(c)
+		visit(c)
 		for _, s := range c.Subs {
-			line(s)
+			visit(s)
 		}
 	}
 }
+
+func infoCommands(n *Node, t *infoText) {
+	n.eachUsed(func(c *command.Command, s *latency.Summary) {
+		t.add("cmdstat_"+c.FullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			s.Count, s.Sum.Microseconds(), micros(s.Sum)/float64(max(s.Count, 1)), n.counts.rejected[c.ID].Load(), n.counts.failed[c.ID].Load()))
+	})
+}
+
+func infoLatency(n *Node, t *infoText) {
+	n.eachUsed(func(c *command.Command, s *latency.Summary) {
+		if s.Count > 0 {
+			t.add("latency_percentiles_usec_"+c.FullName(), fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f",
+				micros(s.Percentile(50)), micros(s.Percentile(99)), micros(s.Percentile(99.9))))
+		}
+	})
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func infoErrors(n *Node, t *infoText) {
 	codes := n.counts.errorCodes()

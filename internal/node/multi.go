@@ -306,6 +306,7 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 	mark := len(w.Buf)
 	w.Array(t.Len())
 	over := false
+	since := n.clock.elapsed()
 	for i := range t.Len() {
 		cmd, args := t.Command(i)
 		start := len(w.Buf)
@@ -317,12 +318,11 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 		case tx == nil:
 			n.Exec(s, cmd, args, w)
 		default:
-			n.counts.command(s.ID(), cmd.ID)
 			n.underHold(cmd, args, slot, tx, w)
-			if len(w.Buf) > start && w.Buf[start] == '-' {
-				n.counts.failure(cmd.ID, w.Buf[start:])
-			}
 		}
+		now := n.clock.elapsed()
+		n.told(s, cmd, args, w.Buf[start:], now-since)
+		since = now
 		if over = over || w.Over(mark); over {
 			w.Buf = w.Buf[:start]
 		}

@@ -75,6 +75,7 @@ type Node struct {
 	watchers, watchedKeys atomic.Int64
 	long                  atomic.Int32 // scripts and transactions that hold a slot, or are about to
 	counts                counters
+	diag                  diagnostics
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -112,6 +113,7 @@ func Open(o Options) (*Node, error) {
 	n.self = topology.Member{ID: n.id, Boot: n.boot, Sequence: 1, State: topology.Joining,
 		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
+	n.diag.open(o.Diagnostics)
 	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.eng, Send: n.sendRelease, Logger: n.log})
 	n.inherit(took)
 	if err = n.openLinks(); err != nil {
@@ -129,7 +131,10 @@ func Open(o Options) (*Node, error) {
 
 // Attach tells the node about the server in front of it. It must be called
 // before that server executes commands.
-func (n *Node) Attach(f Front) { n.front = f }
+func (n *Node) Attach(f Front) {
+	n.front = f
+	n.tellFront()
+}
 
 // ID is the node's ID.
 func (n *Node) ID() topology.NodeID { return n.id }

@@ -55,6 +55,9 @@ type Front interface {
 	Stats() FrontStats
 	SetPassword(password string)
 	SetMaxClients(n int)
+	// SetNotable sets from which duration (below 0: never), and bytes of request
+	// and reply, Stood is told of a command.
+	SetNotable(slow time.Duration, request, reply int64)
 	ResetStats()
 }
 
@@ -107,6 +110,9 @@ type Options struct {
 	// WholeProcess: the process is this node and nothing else, so what the Go
 	// runtime holds counts against Engine.MaxBytes, and not only session buffers.
 	WholeProcess bool
+
+	// Diagnostics say what the node keeps of its own work.
+	Diagnostics Diagnostics
 
 	Version    string // redis_version
 	Password   string // for CONFIG GET

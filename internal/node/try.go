@@ -20,15 +20,7 @@ const maxPrompt = 128
 // commands of peers, and requests for a slot that is changing its owner or is
 // held for long. Exec must follow for those.
 func (n *Node) TryExec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
-	start := len(w.Buf)
-	if !n.try(s, cmd, args, w) {
-		return false
-	}
-	n.counts.command(s.ID(), cmd.ID)
-	if len(w.Buf) > start && w.Buf[start] == '-' {
-		n.counts.failure(cmd.ID, w.Buf[start:])
-	}
-	return true
+	return n.try(s, cmd, args, w)
 }
 
 // try knows of no command with keys that dispatch treats in a way of its own but

@@ -175,7 +175,7 @@ func (l *loop) run() {
 			// Only a descriptor or an address that is not the loop's leads here.
 			panic(os.NewSyscallError("epoll_wait", err))
 		}
-		l.now = l.srv.o.Now()
+		l.now = l.srv.now()
 		l.hear()
 		for i := range events {
 			l.sort(&events[i])
@@ -199,7 +199,7 @@ func (l *loop) timeout() int {
 	case l.nextScan.IsZero():
 		return -1
 	}
-	return int(max(l.nextScan.Sub(l.srv.o.Now()), 0)/time.Millisecond) + 1
+	return int(max(l.nextScan.Sub(l.srv.now()), 0)/time.Millisecond) + 1
 }
 
 // finished tells whether the server has stopped and nobody is left.

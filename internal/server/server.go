@@ -186,6 +186,10 @@ type Server struct {
 	budget   budget
 	outboxes outboxPool
 	prompt   PromptHandler // the Handler, if it is one
+	observer Observer      // the Handler, if it is one
+	notable  atomic.Pointer[Limits]
+	made     time.Time
+	steady   bool // Options.Now is the real clock
 
 	transactor       Transactor       // the Handler, if it is one
 	promptTransactor PromptTransactor // the same
@@ -207,6 +211,7 @@ type Server struct {
 
 // New makes a server that does not listen yet.
 func New(o Options) (*Server, error) {
+	steady := o.Now == nil
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -221,7 +226,11 @@ func New(o Options) (*Server, error) {
 		preAuth:  resp.PreAuthLimits(),
 		normal:   resp.DefaultLimits(max(o.MaxValue, maxKey)),
 		peer:     resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),
+		made:     o.Now(),
+		steady:   steady,
 	}
+	s.observer, _ = o.Handler.(Observer)
+	s.SetNotable(Limits{Slow: -1, Request: -1, Reply: -1})
 	s.transactor, _ = o.Handler.(Transactor)
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2

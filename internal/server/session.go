@@ -65,6 +65,8 @@ type Session struct {
 	mayWait   bool
 	later     *command.Command
 	laterArgs [][]byte
+	watch     stopwatch
+	ran       bool // the current command was executed, not refused by the server
 
 	multi    *Transaction // between MULTI and EXEC
 	replyOff bool         // CLIENT REPLY OFF

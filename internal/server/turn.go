@@ -41,10 +41,12 @@ const (
 // borrowed from in, which must stay as it is until the next turn, called with
 // mayWait set, has executed it.
 func (s *Session) turn(in []byte) (n int, v verdict) {
-	s.now = s.srv.o.Now()
+	s.now = s.srv.now()
 	s.enterTurn()
 	s.srv.counters.largest[0].note(len(in))
-	defer s.settle(&v)
+	s.watch.since = s.now.Sub(s.srv.made)
+	var args [][]byte // of the last command
+	defer s.settle(&v, &args)
 	if s.later != nil {
 		s.resume()
 		if s.closing {
@@ -53,16 +55,17 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		s.takePushes()
 	}
 	for n < len(in) {
-		args, size, err := s.parser.Next(in[n:], s.limits)
+		next, size, err := s.parser.Next(in[n:], s.limits)
 		n += size
 		switch {
 		case err != nil:
-			s.unreadable(err)
+			s.unreadable(err, size)
 		case size == 0:
 			return n, needBytes
-		case len(args) > 0:
+		case len(next) > 0:
+			args = next
 			s.most = max(s.most, len(args))
-			s.execute(args)
+			s.execute(args, size)
 		}
 		if s.closing {
 			return n, endSession
@@ -81,10 +84,12 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 }
 
 // settle ends a turn: it turns a panic of the Handler into an error reply and
-// the end of the session, and publishes what others may see of it.
-func (s *Session) settle(v *verdict) {
+// the end of the session, and publishes what others may see of it. args are those
+// of the last command.
+func (s *Session) settle(v *verdict, args *[][]byte) {
 	if cause := recover(); cause != nil {
 		s.later, s.laterArgs = nil, nil
+		s.watch = stopwatch{}
 		s.srv.counters.panics.Add(1)
 		s.srv.log.Error("command panicked; session closed", "session", s.id, "remote", addrText(s.remote),
 			"command", commandName(s.lastSeen), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
@@ -95,6 +100,9 @@ func (s *Session) settle(v *verdict) {
 		s.closing = true
 		*v = endSession
 	}
+	if s.watch.calls > 0 {
+		s.took(s.lastSeen, *args)
+	}
 	s.leaveTurn()
 	s.srv.counters.largest[1].note(len(s.w.Buf))
 	s.active.Store(s.now.Sub(s.created).Milliseconds())
@@ -103,8 +111,8 @@ func (s *Session) settle(v *verdict) {
 	s.commands, s.errors = 0, 0
 }
 
-// unreadable answers a parser's error.
-func (s *Session) unreadable(err error) {
+// unreadable answers a parser's error about a command of n bytes.
+func (s *Session) unreadable(err error, n int) {
 	s.begin()
 	var large *resp.TooLargeError
 	if errors.As(err, &large) {
@@ -115,7 +123,7 @@ func (s *Session) unreadable(err error) {
 			s.srv.counters.tooLarge.Add(1)
 			s.refuse(large)
 		}
-		s.finish(nil)
+		s.finish(nil, nil, n)
 		return
 	}
 	s.srv.counters.protocolErrors.Add(1)
@@ -137,12 +145,16 @@ func (s *Session) refuse(e *resp.TooLargeError) {
 	s.w.Error(fmt.Sprintf("RCTOOLARGE value is %d bytes, limit %d; raise max-value on every node or store the value in parts", e.Size, limit))
 }
 
-// execute runs one command and settles its reply.
-func (s *Session) execute(args [][]byte) {
+// execute runs one command of size bytes and settles its reply.
+func (s *Session) execute(args [][]byte, size int) {
 	s.begin()
 	cmd := s.dispatch(args)
 	if s.later == nil {
-		s.finish(cmd)
+		s.finish(cmd, args, size)
+		return
+	}
+	if s.watch.calls > 0 {
+		s.took(nil, nil)
 	}
 }
 
@@ -150,13 +162,13 @@ func (s *Session) execute(args [][]byte) {
 func (s *Session) resume() {
 	cmd, args := s.later, s.laterArgs
 	s.later, s.laterArgs = nil, nil
-	s.mark = len(s.w.Buf)
+	s.mark, s.ran = len(s.w.Buf), true
 	if cmd.Conn { // EXEC
 		s.connection(cmd, args)
 	} else {
 		s.handle(cmd, args)
 	}
-	s.finish(cmd)
+	s.finish(cmd, args, wireSize(args))
 }
 
 // handle lets the Handler execute a command.
@@ -176,14 +188,17 @@ func (s *Session) handle(cmd *command.Command, args [][]byte) {
 // begin notes where the reply of the next command starts and whether CLIENT
 // REPLY SKIP drops it.
 func (s *Session) begin() {
-	s.mark = len(s.w.Buf)
+	s.mark, s.ran = len(s.w.Buf), false
 	s.w.Limit = s.srv.OutputLimit()
 	s.skip, s.skipNext = s.skipNext, false
 }
 
-// finish does what follows every command, known (cmd) or not (nil).
-func (s *Session) finish(cmd *command.Command) {
+// finish does what follows every command, known (cmd) or not (nil), of size bytes.
+func (s *Session) finish(cmd *command.Command, args [][]byte, size int) {
 	s.commands++
+	if s.srv.observer != nil {
+		s.observe(cmd, args, size)
+	}
 	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
 		s.errors++
 		if s.multi != nil {
@@ -237,8 +252,12 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 	case s.multi != nil && queues(cmd.ID):
 		s.enqueue(cmd, args)
 	case cmd.Conn:
+		s.lap(cmd)
+		s.ran = true
 		s.connection(cmd, args)
 	default:
+		s.lap(cmd)
+		s.ran = true
 		s.handle(cmd, args)
 	}
 	return cmd

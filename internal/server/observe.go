@@ -1,0 +1,188 @@
+package server
+
+import (
+	"time"
+
+	"github.com/ringcache/ringcache/internal/command"
+)
+
+// Observer is a Handler that is told what commands did and how long they took.
+// Its methods are called on the goroutine that drives the session, must not
+// block, and borrow what they are given.
+type Observer interface {
+	// Took says that commands of one session took d together, one after the
+	// other. Commands that were refused before they were executed are not among
+	// them.
+	Took(s *Session, runs []Run, d time.Duration)
+	// Failed tells of an error reply to cmd, nil if there is no such command.
+	// executed is false if the server refused the command itself. It returns
+	// true if the Handler refused it, so that it does not count as a call.
+	Failed(s *Session, cmd *command.Command, executed bool, reply []byte) (refused bool)
+	// Stood tells of a command that reached a limit that SetNotable gave.
+	Stood(s *Session, n Notable)
+}
+
+// Run is a number of calls of one command.
+type Run struct {
+	ID    command.ID
+	Calls uint8
+}
+
+// Kind says why a command is worth a log.
+type Kind uint8
+
+// The kinds of Notable commands.
+const (
+	Slow Kind = iota
+	LargeRequest
+	LargeReply
+)
+
+// Notable is a command that stood out.
+type Notable struct {
+	Kind
+	Cmd  *command.Command
+	Args [][]byte
+	// Size is the bytes of request or reply on the wire, Took the time of the
+	// command or, if there were Others before it in the same run, of all.
+	Size   int64
+	Took   time.Duration
+	Others int
+}
+
+// Limits are the least values for which Stood is called; below 0 it never is.
+type Limits struct {
+	Slow           time.Duration
+	Request, Reply int64 // bytes
+}
+
+const (
+	// maxRun is how many brief commands are timed together at most.
+	maxRun = 32
+	// runKinds is how many different commands are.
+	runKinds = 4
+	// exactBelow is the limit of slow commands below which each command is timed
+	// by itself.
+	exactBelow = time.Millisecond
+)
+
+// brief are the commands that take little longer than reading a clock: those on
+// one key, and PING. In a pipeline up to maxRun of them are timed together and
+// count as equally long. All others are timed by themselves.
+var brief = func() (set [command.NumCommands]bool) {
+	for _, c := range command.All() {
+		set[c.ID] = c.FirstKey == 1 && c.LastKey == 1 && !c.Flags.Has(command.MovableKeys)
+	}
+	set[command.Ping] = true
+	return set
+}()
+
+// stopwatch measures a session's commands. It belongs to the goroutine that
+// drives the session.
+type stopwatch struct {
+	since time.Duration // of the server's clock
+	runs  [runKinds]Run
+	calls uint8 // since then
+	kinds uint8
+}
+
+// SetNotable sets the limits for Observer.Stood. Any goroutine may call it.
+func (s *Server) SetNotable(l Limits) { s.notable.Store(&l) }
+
+// elapsed is the time since the server was made. It costs one reading of the
+// monotonic clock, half of time.Now.
+func (s *Server) elapsed() time.Duration {
+	if s.steady {
+		return time.Since(s.made)
+	}
+	return s.o.Now().Sub(s.made)
+}
+
+// now is the time, from one reading of the monotonic clock where time.Now takes
+// two. Steps of the wall clock since the server was made do not show in it.
+func (s *Server) now() time.Time {
+	if s.steady {
+		return s.made.Add(time.Since(s.made))
+	}
+	return s.o.Now()
+}
+
+// lap ends a run of brief commands before a command that is timed by itself.
+func (s *Session) lap(cmd *command.Command) {
+	if s.srv.observer != nil && s.watch.calls > 0 && !brief[cmd.ID] {
+		s.took(nil, nil)
+	}
+}
+
+// count notes a command that was executed, and ends the run if it must.
+func (s *Session) count(cmd *command.Command, args [][]byte) {
+	w := &s.watch
+	i := int(w.kinds) - 1
+	for ; i >= 0 && w.runs[i].ID != cmd.ID; i-- {
+	}
+	if i < 0 {
+		i = int(w.kinds)
+		w.runs[i] = Run{ID: cmd.ID}
+		w.kinds++
+	}
+	w.runs[i].Calls++
+	w.calls++
+	if l := s.srv.notable.Load(); w.calls == maxRun || w.kinds == runKinds || !brief[cmd.ID] || l.Slow >= 0 && l.Slow < exactBelow {
+		s.took(cmd, args)
+	}
+}
+
+// wireSize is how many bytes a command takes as RESP.
+func wireSize(args [][]byte) int {
+	digits := func(n int) int {
+		d := 1
+		for ; n >= 10; n /= 10 {
+			d++
+		}
+		return d
+	}
+	size := 3 + digits(len(args))
+	for _, a := range args {
+		size += 5 + digits(len(a)) + len(a)
+	}
+	return size
+}
+
+// took ends a run; cmd is its last command, nil if its arguments are gone.
+func (s *Session) took(cmd *command.Command, args [][]byte) {
+	w := &s.watch
+	now := s.srv.elapsed()
+	d := now - w.since
+	w.since = now
+	s.srv.observer.Took(s, w.runs[:w.kinds], d)
+	if slow := s.srv.notable.Load().Slow; slow >= 0 && d >= slow {
+		last := cmd
+		if last == nil {
+			last = command.ByID(w.runs[w.kinds-1].ID)
+		}
+		if !last.Flags.Has(command.SkipSlowLog) {
+			s.srv.observer.Stood(s, Notable{Kind: Slow, Cmd: last, Args: args, Took: d, Others: int(w.calls) - 1})
+		}
+	}
+	w.calls, w.kinds = 0, 0
+}
+
+// observe does what follows a command for the Observer: size is that of the
+// request on the wire.
+func (s *Session) observe(cmd *command.Command, args [][]byte, size int) {
+	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
+		refused := s.srv.observer.Failed(s, cmd, s.ran, s.w.Buf[s.mark:])
+		s.ran = s.ran && !refused
+	}
+	if !s.ran || cmd == nil {
+		return
+	}
+	l := s.srv.notable.Load()
+	if l.Request >= 0 && int64(size) >= l.Request {
+		s.srv.observer.Stood(s, Notable{Kind: LargeRequest, Cmd: cmd, Args: args, Size: int64(size)})
+	}
+	if reply := int64(len(s.w.Buf) - s.mark); l.Reply >= 0 && reply >= l.Reply {
+		s.srv.observer.Stood(s, Notable{Kind: LargeReply, Cmd: cmd, Args: args, Size: reply})
+	}
+	s.count(cmd, args)
+}
