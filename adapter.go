@@ -60,6 +60,10 @@ func (h handler) Stood(s *server.Session, n server.Notable) {
 	h.n.Large(session{s}, n.Cmd, n.Args, n.Size, n.Kind == server.LargeReply)
 }
 
+func (h handler) KeepsShards(_ *server.Session, channels [][]byte) string {
+	return h.n.KeepsShards(channels)
+}
+
 // session is a server's session as a node sees it.
 type session struct{ *server.Session }
 
@@ -74,6 +78,7 @@ func (f front) Stats() node.FrontStats {
 	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
 		NetIn: s.NetIn, NetOut: s.NetOut, Reads: s.Reads, Writes: s.Writes, RecentInput: s.RecentInput, RecentOutput: s.RecentOutput, OutputLimit: s.OutputLimit,
 		BufferBytes: s.BufferBytes, BufferLimit: s.BufferLimit, BufferRefusals: s.BufferRefusals,
+		Channels: s.Channels, ShardChannels: s.ShardChannels, Patterns: s.Patterns, Listening: s.Listening,
 		CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}
 }
 

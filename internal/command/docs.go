@@ -13,6 +13,7 @@ var docGroups = []struct{ group, title string }{
 	{"generic", "Keys and expiration"},
 	{"transactions", "Transactions"},
 	{"scripting", "Scripts"},
+	{"pubsub", "Pub/Sub"},
 	{"connection", "Connection"},
 	{"server", "Server"},
 	{"cluster", "Cluster"},
@@ -38,6 +39,9 @@ introduced the command, so that you can tell whether your client knows it.
   strings or 250 ms; what it wrote until then stays. It has the base functions,
   string, table, math, bit, cjson and redis, but no coroutines, cmsgpack and
   struct; patterns with many repetitions are refused for long subjects.
+- PUBLISH reaches whoever listens at any node of the cluster; its reply counts those
+  at this one. Shard channels (SSUBSCRIBE, SPUBLISH) stay with the owner of their
+  slot. A message is sent at most once: to a node that is away or slow it is lost.
 - Commands about keys in general (KEYS, SCAN, DBSIZE, RANDOMKEY, FLUSHALL) see
   the keys of the node that they are sent to, as in Redis Cluster.
 `

@@ -113,6 +113,7 @@ const (
 	RCView
 	RCRelease
 	RCForward
+	RCPublish
 
 	// Scripts.
 	Eval
@@ -227,6 +228,24 @@ const (
 	HotKeysReset
 	HotKeysHelp
 	Debug
+	Monitor
+
+	// Messages.
+	Subscribe
+	Unsubscribe
+	PSubscribe
+	PUnsubscribe
+	SSubscribe
+	SUnsubscribe
+	Publish
+	SPublish
+	PubSubCmd
+	PubSubChannels
+	PubSubNumPat
+	PubSubNumSub
+	PubSubShardChannels
+	PubSubShardNumSub
+	PubSubHelp
 
 	// NumCommands is the number of IDs, None included.
 	NumCommands

@@ -53,8 +53,9 @@ func (s *KeySpec) count(args [][]byte) (int, bool) {
 	return n, true
 }
 
-// TakesKeys reports whether the command has key arguments.
-func (c *Command) TakesKeys() bool { return len(c.KeySpecs) > 0 }
+// TakesKeys reports whether the command has key arguments. Shard channels lie in
+// slots and are none.
+func (c *Command) TakesKeys() bool { return len(c.KeySpecs) > 0 && c.KeySpecs[0].Flags[0] != notKey }
 
 // HasKeys reports whether the command, or the subcommand that args name, has
 // keys among args.

@@ -12,7 +12,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
 	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, scriptCommands, keyCommands, ttlCommands,
-	serverCommands, introspectionCommands, clusterCommands, internalCommands,
+	serverCommands, introspectionCommands, pubSubCommands, clusterCommands, internalCommands,
 )
 
 type commandTable struct {
@@ -81,7 +81,7 @@ func complete(c *Command) {
 
 // categoryOrder is the order of ACL categories in replies.
 var categoryOrder = []string{
-	"@keyspace", "@read", "@write", "@bitmap", "@string", "@admin", "@fast", "@slow", "@dangerous", "@connection",
+	"@keyspace", "@read", "@write", "@bitmap", "@string", "@pubsub", "@admin", "@fast", "@slow", "@dangerous", "@connection",
 	"@transaction", "@scripting",
 }
 
@@ -127,6 +127,9 @@ func keysFrom(index, step int, flags ...string) KeySpec {
 func keysCounted(index, step int, flags ...string) KeySpec {
 	return KeySpec{Flags: flags, Index: index, Step: step, KeyNum: true}
 }
+
+// notKey marks a name that lies in a slot like a key and is none.
+const notKey = "not_key"
 
 var keyArg = arg("key", "key")
 

@@ -39,4 +39,10 @@ var internalCommands = []*Command{
 		Summary: "Executes a command on behalf of a peer if this node serves its slot.", Complexity: "that of the command",
 		Args: []Arg{arg("view-hash", "string"), arg("command", "string"), arg("arg", "string").optional().multiple()},
 	},
+	{
+		ID: RCPublish, Name: "rc.publish", Arity: -3, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Gives messages of a peer to whoever listens at this node.", Complexity: "O(N) where N is the number of listeners",
+		Args: []Arg{block("message", arg("channel", "string"), arg("message", "string")).multiple()},
+	},
 }

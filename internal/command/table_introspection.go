@@ -66,6 +66,10 @@ var introspectionCommands = []*Command{
 		},
 	},
 	{
+		ID: Monitor, Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale, Group: "server", Since: "1.0.0",
+		Summary: "Shows every command that this node executes, until the connection ends.", Complexity: "O(1)", Conn: true,
+	},
+	{
 		ID: Debug, Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale, Group: "server", Since: "1.0.0",
 		Summary: "Helps tests of clients: SLEEP and PROTOCOL. Refused unless enable-debug-command allows it.", Complexity: "Depends on subcommand.",
 	},

@@ -48,7 +48,8 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		group = cmd.Parent
 	}
 	switch group.ID {
-	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward:
+	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
+		command.RCPublish:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
@@ -77,6 +78,8 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 		n.memoryCommand(s, cmd, args, w)
 	case command.Debug:
 		n.debug(s, args, w)
+	case command.Publish, command.SPublish:
+		n.publishCommand(cmd, args, w)
 	case command.Role:
 		role(w)
 	case command.Shutdown:

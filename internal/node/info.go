@@ -122,6 +122,7 @@ func infoClients(n *Node, t *infoText) {
 	t.add("blocked_clients", 0)
 	t.add("tracking_clients", 0)
 	t.add("watching_clients", n.watchers.Load())
+	t.add("pubsub_clients", f.Listening)
 	t.add("clients_in_timeout_table", 0)
 	t.add("total_watched_keys", n.watchedKeys.Load())
 	t.add("total_blocking_keys", 0)
@@ -186,7 +187,12 @@ func infoStats(n *Node, t *infoText) {
 	t.add("current_eviction_exceeded_time", 0)
 	t.add("keyspace_hits", st.Hits)
 	t.add("keyspace_misses", st.Misses)
-	for _, name := range []string{"pubsub_channels", "pubsub_patterns", "latest_fork_usec", "total_forks", "migrate_cached_sockets",
+	t.add("pubsub_channels", f.Channels)
+	t.add("pubsub_patterns", f.Patterns)
+	t.add("pubsubshard_channels", f.ShardChannels)
+	t.add("ringcache_pubsub_sent", n.casts.sent.Load())       // to peers, once for each
+	t.add("ringcache_pubsub_dropped", n.casts.dropped.Load()) // a peer was too slow, or away
+	for _, name := range []string{"latest_fork_usec", "total_forks", "migrate_cached_sockets",
 		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses", "tracking_total_keys",
 		"tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"} {
 		t.add(name, 0)

@@ -218,7 +218,7 @@ func (n *Node) Admit(s Session, cmd *command.Command, args [][]byte, w *resp.Wri
 			return false
 		}
 		openState(s).keyed = true
-	case !exec.HoldSafe(cmd.ID) && cmd.ID != command.Unwatch:
+	case !exec.HoldSafe(cmd.ID) && cmd.ID != command.Unwatch && cmd.ID != command.Publish:
 		openState(s).wide = true
 	}
 	if st := stateOf(s); st != nil && st.keyed && st.wide {
@@ -315,6 +315,8 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 			t.Connection(i)
 		case cmd.ID == command.Unwatch:
 			w.Simple("OK")
+		case cmd.ID == command.Publish || cmd.ID == command.SPublish:
+			n.publishCommand(cmd, args, w)
 		case tx == nil:
 			n.Exec(s, cmd, args, w)
 		default:

@@ -76,6 +76,7 @@ type Node struct {
 	long                  atomic.Int32 // scripts and transactions that hold a slot, or are about to
 	counts                counters
 	diag                  diagnostics
+	casts                 casts
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -225,6 +226,7 @@ func (n *Node) awaitRelease(ctx context.Context) error {
 // of this node. It may be called more than once.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
+		n.casts.close()
 		n.cancel()
 		var all []error
 		if n.membership() != nil {
@@ -235,8 +237,10 @@ func (n *Node) Close() error {
 		if n.router != nil {
 			all = append(all, n.router.Close())
 		}
-		if n.peers != nil {
-			all = append(all, n.peers.Close())
+		for _, p := range []*link.Peers{n.peers, n.casts.links} {
+			if p != nil {
+				all = append(all, p.Close())
+			}
 		}
 		n.closeErr = errors.Join(append(all, n.closeEngine())...)
 	})

@@ -58,6 +58,11 @@ type Front interface {
 	// SetNotable sets from which duration (below 0: never), and bytes of request
 	// and reply, Stood is told of a command.
 	SetNotable(slow time.Duration, request, reply int64)
+	// Publish hands a message to the sessions that listen to a channel, or to a
+	// shard channel, and counts them. LeaveShards ends the subscriptions to the
+	// shard channels that are gone. Neither blocks.
+	Publish(channel, message []byte, shard bool) int
+	LeaveShards(gone func(channel string) bool)
 	ResetStats()
 }
 
@@ -71,6 +76,11 @@ type FrontStats struct {
 	OutputLimit               uint64 // sessions that were closed because they did not read
 	BufferBytes, BufferLimit  int64  // of all session buffers together
 	BufferRefusals            uint64
+
+	// Channels, shard channels and patterns that sessions listen to, and how many
+	// sessions do, now.
+	Channels, ShardChannels, Patterns, Listening int
+
 	// Rates over the last full second.
 	CommandsPerSec, NetInPerSec, NetOutPerSec float64
 }

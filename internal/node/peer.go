@@ -48,6 +48,9 @@ func (n *Node) openLinks() (err error) {
 	if n.peers, err = link.NewPeers(o); err != nil {
 		return err
 	}
+	if n.casts.links, err = link.NewPeers(o); err != nil {
+		return err
+	}
 	// Links of its own: a request that waits at its owner must not stand
 	// before a RELEASE.
 	n.router, err = link.NewRouter(link.RouterOptions{Link: link.Options{Dialer: n.o.Dialer, Peer: n.auth},
@@ -79,6 +82,8 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.release(st.id, args, w)
 	case cmd.ID == command.RCForward:
 		n.forwarded(args, w)
+	case cmd.ID == command.RCPublish:
+		n.heardFromPeer(args, w)
 	}
 }
 

@@ -27,6 +27,7 @@ func (n *Node) Start(ctx context.Context) error {
 func (n *Node) begin(ctx context.Context) error {
 	if n.front != nil {
 		n.wg.Go(n.memoryLoop) // ends with n.ctx
+		n.wg.Go(n.shardLoop)  // ends with n.ctx
 	}
 	if n.o.Standalone || n.o.Port == 0 {
 		n.checkInheritance()

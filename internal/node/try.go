@@ -24,13 +24,16 @@ func (n *Node) TryExec(s Session, cmd *command.Command, args [][]byte, w *resp.W
 }
 
 // try knows of no command with keys that dispatch treats in a way of its own but
-// WATCH and the scripts: all others are internal or subcommands.
+// WATCH, SPUBLISH and the scripts: all others are internal or subcommands.
 func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
 	switch {
 	case cmd.Flags.Has(command.Internal) || cmd.Parent != nil || exec.IsEval(cmd.ID):
 		return false
 	case cmd.ID == command.Watch:
 		return n.watch(s, args, w, false)
+	case cmd.ID == command.Publish || cmd.ID == command.SPublish:
+		n.publishCommand(cmd, args, w)
+		return true
 	case cmd.ID == command.Unwatch:
 		n.unwatch(s)
 		w.Simple("OK")

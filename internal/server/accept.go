@@ -103,6 +103,8 @@ func (s *Server) admit(a arrival) {
 // remove forgets a session that has ended.
 func (s *Server) remove(c *Session) {
 	c.endMulti()
+	s.hub.forget(c)
+	c.endMonitor()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)

@@ -102,7 +102,7 @@ func (t *buffers) book(force bool) bool { return t.bookAs(len(t.in), t.lists, fo
 func (t *buffers) hold() {
 	lists := t.lists
 	if t.s.most > keepArgs {
-		lists = max(lists, t.s.most*argCost)
+		lists = max(lists, int(t.s.most)*argCost)
 	}
 	t.s.most = 0
 	if t.bookAs(len(t.in), lists, false) {

@@ -94,16 +94,34 @@ func (s *Session) clientReply(mode []byte) {
 	}
 }
 
-// clientType reads a client type of CLIENT LIST and KILL. Every session that is
-// listed is a normal client; the other types exist and match nobody.
-func clientType(arg []byte) (normal, ok bool) {
+// clientKind is a type of CLIENT LIST and KILL.
+type clientKind uint8
+
+const (
+	normalClient clientKind = iota + 1
+	pubSubClient
+	otherClient // a type that no session has
+)
+
+// clientType reads a type; false if there is none of that name.
+func clientType(arg []byte) (clientKind, bool) {
 	switch {
 	case isWord(arg, "NORMAL"):
-		return true, true
-	case isWord(arg, "MASTER"), isWord(arg, "REPLICA"), isWord(arg, "SLAVE"), isWord(arg, "PUBSUB"):
-		return false, true
+		return normalClient, true
+	case isWord(arg, "PUBSUB"):
+		return pubSubClient, true
+	case isWord(arg, "MASTER"), isWord(arg, "REPLICA"), isWord(arg, "SLAVE"):
+		return otherClient, true
 	}
-	return false, false
+	return 0, false
+}
+
+// kind tells the type of a session. Any goroutine may call it.
+func (s *Session) kind() clientKind {
+	if channels, shards, patterns := s.srv.hub.counts(s); channels+shards+patterns > 0 {
+		return pubSubClient
+	}
+	return normalClient
 }
 
 func (s *Session) clientList(args [][]byte) {
@@ -112,14 +130,16 @@ func (s *Session) clientList(args [][]byte) {
 	case len(args) == 2:
 		s.eachClient(func(c *Session) { text = c.appendInfo(text) })
 	case len(args) == 4 && isWord(args[2], "TYPE"):
-		normal, ok := clientType(args[3])
+		kind, ok := clientType(args[3])
 		if !ok {
 			s.w.Error("ERR Unknown client type '" + string(args[3]) + "'")
 			return
 		}
-		if normal {
-			s.eachClient(func(c *Session) { text = c.appendInfo(text) })
-		}
+		s.eachClient(func(c *Session) {
+			if c.kind() == kind {
+				text = c.appendInfo(text)
+			}
+		})
 	case len(args) > 3 && isWord(args[2], "ID"):
 		wanted := make(map[uint64]bool, len(args)-3)
 		for _, a := range args[3:] {
@@ -169,12 +189,19 @@ func (s *Session) appendInfo(b []byte) []byte {
 	if s.queued.Load() > 0 {
 		flags += "x"
 	}
+	channels, shards, patterns := s.srv.hub.counts(s)
+	if channels+shards+patterns > 0 {
+		flags += "P"
+	}
+	if s.monitors.Load() {
+		flags += "O"
+	}
 	if flags == "" {
 		flags = "N"
 	}
-	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%s",
+	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=%s",
 		s.id, addrText(s.remote), addrText(s.local), p.name, int64(now.Seconds()),
-		max(0, (now.Milliseconds()-s.active.Load())/1000), flags, s.queuedText())
+		max(0, (now.Milliseconds()-s.active.Load())/1000), flags, channels, patterns, shards, s.queuedText())
 	out := s.transport.queued() + s.pushBytes()
 	held := s.held.Load()
 	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
@@ -186,12 +213,17 @@ func (s *Session) appendInfo(b []byte) []byte {
 type killFilter struct {
 	id            uint64
 	addr, laddr   []byte
-	nobody        bool // a type that no session has
+	kinds         []clientKind // of all that are given, a session must have each
 	includeMyself bool
 }
 
 func (f *killFilter) matches(c *Session) bool {
-	return !f.nobody && (f.id == 0 || f.id == c.id) &&
+	for _, k := range f.kinds {
+		if c.kind() != k {
+			return false
+		}
+	}
+	return (f.id == 0 || f.id == c.id) &&
 		(f.addr == nil || string(f.addr) == addrText(c.remote)) &&
 		(f.laddr == nil || string(f.laddr) == addrText(c.local))
 }
@@ -246,11 +278,11 @@ func parseKill(args [][]byte) (*killFilter, string) {
 			}
 			f.id = uint64(id)
 		case isWord(opt, "TYPE"):
-			normal, ok := clientType(value)
+			kind, ok := clientType(value)
 			if !ok {
 				return nil, "ERR Unknown client type '" + string(value) + "'"
 			}
-			f.nobody = f.nobody || !normal
+			f.kinds = append(f.kinds, kind)
 		case isWord(opt, "ADDR"):
 			f.addr = value
 		case isWord(opt, "LADDR"):

@@ -43,12 +43,29 @@ func (s *Session) connection(cmd *command.Command, args [][]byte) {
 	case command.CommandCount, command.CommandDocs, command.CommandInfo, command.CommandList,
 		command.CommandGetKeys, command.CommandGetKeysAndFlags, command.CommandHelp:
 		s.command(cmd, args)
+	case command.Subscribe, command.Unsubscribe, command.PSubscribe, command.PUnsubscribe, command.SSubscribe, command.SUnsubscribe:
+		s.subscription(cmd, args)
+	case command.PubSubChannels, command.PubSubNumPat, command.PubSubNumSub, command.PubSubShardChannels,
+		command.PubSubShardNumSub, command.PubSubHelp:
+		s.pubSub(cmd, args)
+	case command.Monitor:
+		s.monitor()
 	default:
 		s.client(cmd, args)
 	}
 }
 
 func (s *Session) ping(args [][]byte) {
+	if s.confined() && len(args) <= 2 { // where replies look like messages
+		s.w.Array(2)
+		s.w.BulkString("pong")
+		if len(args) == 2 {
+			s.w.Bulk(args[1])
+		} else {
+			s.w.BulkString("")
+		}
+		return
+	}
 	switch len(args) {
 	case 1:
 		s.w.Simple("PONG")
@@ -77,6 +94,8 @@ func (s *Session) selectDB(args [][]byte) {
 // authenticated has used of its allowance stays used.
 func (s *Session) reset() {
 	s.abandon()
+	s.srv.hub.forget(s)
+	s.endMonitor()
 	s.profile.Store(&emptyProfile)
 	s.w.Proto = emptyProfile.proto
 	s.asking, s.replyOff, s.skip, s.skipNext = false, false, false, false

@@ -192,7 +192,12 @@ type peerConn struct {
 
 func dial(t testing.TB, s *Server) *peerConn {
 	t.Helper()
-	c, err := net.Dial("tcp", s.Addr().String())
+	return dialAddr(t, s.Addr().String())
+}
+
+func dialAddr(t testing.TB, addr string) *peerConn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

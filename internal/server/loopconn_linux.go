@@ -445,7 +445,7 @@ func (c *loopConn) authUntil() time.Time {
 	if c.s.surplus {
 		limit = min(limit, surplusTime)
 	}
-	return c.s.since.Add(limit)
+	return c.s.created.Add(c.s.since + limit)
 }
 
 // expired acts on a deadline that has passed.

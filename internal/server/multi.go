@@ -89,9 +89,9 @@ func (t *Transaction) Command(i int) (*command.Command, [][]byte) {
 func (t *Transaction) Connection(i int) {
 	cmd, args := t.Command(i)
 	mark := t.s.mark
-	t.s.mark = len(t.s.w.Buf)
+	t.s.mark, t.s.watch.inExec = len(t.s.w.Buf), true
 	t.s.connection(cmd, args)
-	t.s.mark = mark
+	t.s.mark, t.s.watch.inExec = mark, false
 }
 
 // add queues a command and tells why it cannot.
@@ -207,8 +207,10 @@ func (s *Session) transaction(cmd *command.Command, args [][]byte) {
 		w.Simple("OK")
 	case s.mayWait:
 		s.srv.transactor.Transact(s, s.multi, w)
+		s.showTransaction(s.multi)
 		s.endMulti()
 	case s.srv.promptTransactor != nil && s.srv.promptTransactor.TryTransact(s, s.multi, w):
+		s.showTransaction(s.multi)
 		s.endMulti()
 	default:
 		s.later, s.laterArgs = cmd, args

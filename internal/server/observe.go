@@ -84,6 +84,9 @@ type stopwatch struct {
 	runs  [runKinds]Run
 	calls uint8 // since then
 	kinds uint8
+
+	ran    bool // the current command was executed, not refused by the server
+	inExec bool // it is one of a transaction
 }
 
 // SetNotable sets the limits for Observer.Stood. Any goroutine may call it.
@@ -171,10 +174,10 @@ func (s *Session) took(cmd *command.Command, args [][]byte) {
 // request on the wire.
 func (s *Session) observe(cmd *command.Command, args [][]byte, size int) {
 	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
-		refused := s.srv.observer.Failed(s, cmd, s.ran, s.w.Buf[s.mark:])
-		s.ran = s.ran && !refused
+		refused := s.srv.observer.Failed(s, cmd, s.watch.ran, s.w.Buf[s.mark:])
+		s.watch.ran = s.watch.ran && !refused
 	}
-	if !s.ran || cmd == nil {
+	if !s.watch.ran || cmd == nil {
 		return
 	}
 	l := s.srv.notable.Load()

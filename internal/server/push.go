@@ -161,9 +161,9 @@ func (s *Session) takeFrom(o *outbox) bool {
 	start := len(s.w.Buf)
 	s.w.Buf = append(s.w.Buf, o.buf...)
 	if s.w.Proto != 3 {
-		s.w.Buf[start] = '*'
+		s.asArray(start)
 		for _, end := range o.ends[:len(o.ends)-1] {
-			s.w.Buf[start+end] = '*'
+			s.asArray(start + end)
 		}
 	}
 	s.mark = len(s.w.Buf)
@@ -174,6 +174,13 @@ func (s *Session) takeFrom(o *outbox) bool {
 	o.buf, o.ends = o.buf[:0], o.ends[:0]
 	o.waiting.Store(false)
 	return true
+}
+
+// asArray turns the push at an offset into an array; a line of MONITOR stays.
+func (s *Session) asArray(at int) {
+	if s.w.Buf[at] == '>' {
+		s.w.Buf[at] = '*'
+	}
 }
 
 // pushesGrew books the growth of the reply buffer by messages. Beyond the budget

@@ -187,6 +187,9 @@ type Server struct {
 	outboxes outboxPool
 	prompt   PromptHandler // the Handler, if it is one
 	observer Observer      // the Handler, if it is one
+	keeper   ShardKeeper   // the Handler, if it is one
+	hub      hub
+	monitors monitors
 	notable  atomic.Pointer[Limits]
 	made     time.Time
 	steady   bool // Options.Now is the real clock
@@ -230,6 +233,7 @@ func New(o Options) (*Server, error) {
 		steady:   steady,
 	}
 	s.observer, _ = o.Handler.(Observer)
+	s.keeper, _ = o.Handler.(ShardKeeper)
 	s.SetNotable(Limits{Slow: -1, Request: -1, Reply: -1})
 	s.transactor, _ = o.Handler.(Transactor)
 	s.peer.MaxArgs += peerExtraArgs

@@ -46,18 +46,22 @@ type Session struct {
 	local     net.Addr
 	created   time.Time
 
-	// Owned by the goroutine that drives the session.
-	parser  resp.Parser
-	limits  *resp.Limits
-	w       resp.Writer
-	mark    int       // where the reply of the current command begins in w.Buf
-	now     time.Time // of the current turn
-	since   time.Time // since when it is unauthenticated
-	authed  bool
-	peer    bool
-	surplus bool // accepted for a peer beyond MaxClients
-	asking  bool
-	closing bool // close after the replies were flushed
+	// Owned by the goroutine that drives the session. The order leaves no gaps:
+	// there are many idle sessions.
+	parser resp.Parser
+	limits *resp.Limits
+	w      resp.Writer
+	mark   int           // where the reply of the current command begins in w.Buf
+	now    time.Time     // of the current turn
+	since  time.Duration // after created, since when it is unauthenticated
+
+	authed   bool
+	peer     bool
+	surplus  bool // accepted for a peer beyond MaxClients
+	asking   bool
+	closing  bool // close after the replies were flushed
+	skip     bool // the reply of the current command is dropped
+	skipNext bool // CLIENT REPLY SKIP: that of the next one
 
 	// mayWait tells that the goroutine that drives the session is its own, so
 	// that a command may block. Without it a command that might is kept in
@@ -65,31 +69,30 @@ type Session struct {
 	mayWait   bool
 	later     *command.Command
 	laterArgs [][]byte
-	watch     stopwatch
-	ran       bool // the current command was executed, not refused by the server
 
-	multi    *Transaction // between MULTI and EXEC
-	replyOff bool         // CLIENT REPLY OFF
-	skip     bool         // the reply of the current command is dropped
-	skipNext bool         // CLIENT REPLY SKIP: that of the next one
-	unpaid   int          // bytes of replies while unauthenticated
-	paid     int          // the capacity of w.Buf that is booked
-	most     int          // the most arguments of a command in this turn
-	tight    bool         // w.Buf is beyond the budget: flush and give it back
-	busy     string       // the answer to the command that is being skipped for want of memory
-	commands uint64
-	errors   uint64
+	multi    *Transaction   // between MULTI and EXEC
+	subs     *subscriptions // nil until the first; its maps are the hub's
+	watch    stopwatch
+	unpaid   int32  // bytes of replies while unauthenticated
+	most     int32  // the most arguments of a command in this turn
+	paid     int    // the capacity of w.Buf that is booked
+	busy     string // the answer to the command that is being skipped for want of memory
+	commands uint32 // in this turn
+	errors   uint32
 	lastSeen *command.Command
+	replyOff bool // CLIENT REPLY OFF
+	tight    bool // w.Buf is beyond the budget: flush and give it back
 
-	outbox  atomic.Pointer[outbox] // nil: nothing was ever pushed
-	stop    atomic.Uint32
-	isPeer  atomic.Bool
-	active  atomic.Int64 // ms since created, at the last turn
-	queued  atomic.Int64 // commands of the open transaction and one more; 0 without
-	pending atomic.Int64 // bytes read and not yet parsed
-	held    atomic.Int64 // bytes of both buffers and the parser's lists
-	last    atomic.Pointer[command.Command]
-	profile atomic.Pointer[profile]
+	isPeer   atomic.Bool
+	monitors atomic.Bool // MONITOR is on
+	stop     atomic.Uint32
+	outbox   atomic.Pointer[outbox] // nil: nothing was ever pushed
+	active   atomic.Int64           // ms since created, at the last turn
+	queued   atomic.Int64           // commands of the open transaction and one more; 0 without
+	pending  atomic.Int64           // bytes read and not yet parsed
+	held     atomic.Int64           // bytes of both buffers and the parser's lists
+	last     atomic.Pointer[command.Command]
+	profile  atomic.Pointer[profile]
 }
 
 // profile is what a client told about itself. It is replaced, never changed.
@@ -117,7 +120,7 @@ func newSession(srv *Server, ends interface {
 // prepare puts a session into its first state: authenticated if there is no
 // password.
 func (s *Session) prepare() {
-	s.since = s.now
+	s.since = s.now.Sub(s.created)
 	s.unpaid = 0
 	s.setAuthed(s.srv.password.Load() == nil)
 }

@@ -35,6 +35,9 @@ type Stats struct {
 	TooLarge        uint64
 	Panics          uint64
 
+	// What somebody listens to now, and who listens.
+	Channels, ShardChannels, Patterns, Listening int
+
 	// Rates over the last full second.
 	CommandsPerSec, NetInPerSec, NetOutPerSec float64
 }
@@ -149,6 +152,8 @@ func (s *Server) Stats() Stats {
 		BufferLimit:     s.budget.limit,
 		BufferRefusals:  uint64(s.budget.refusals.Load()),
 	}
+	st.Channels, st.ShardChannels, st.Patterns = s.hub.counts(nil)
+	st.Listening = int(s.hub.listening.Load())
 	st.CommandsPerSec, st.NetInPerSec, st.NetOutPerSec = c.rates(s.o.Now())
 	st.RecentInput, st.RecentOutput = c.largest[0].value(), c.largest[1].value()
 	return st

@@ -209,7 +209,7 @@ func (t *stdTransport) armRead() {
 			limit = min(limit, surplusTime)
 		}
 		if t.mode != readPreAuth {
-			t.mode, t.readUntil = readPreAuth, s.since.Add(limit)
+			t.mode, t.readUntil = readPreAuth, s.created.Add(s.since+limit)
 			t.conn.SetReadDeadline(t.readUntil)
 		}
 	case len(t.in) > firstRead || cap(s.w.Buf) > firstRead || t.lists > 0:

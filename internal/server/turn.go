@@ -64,7 +64,7 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 			return n, needBytes
 		case len(next) > 0:
 			args = next
-			s.most = max(s.most, len(args))
+			s.most = max(s.most, int32(len(args)))
 			s.execute(args, size)
 		}
 		if s.closing {
@@ -107,7 +107,7 @@ func (s *Session) settle(v *verdict, args *[][]byte) {
 	s.srv.counters.largest[1].note(len(s.w.Buf))
 	s.active.Store(s.now.Sub(s.created).Milliseconds())
 	s.last.Store(s.lastSeen)
-	s.srv.counters.turn(s.now, s.commands, s.errors)
+	s.srv.counters.turn(s.now, uint64(s.commands), uint64(s.errors))
 	s.commands, s.errors = 0, 0
 }
 
@@ -162,7 +162,7 @@ func (s *Session) execute(args [][]byte, size int) {
 func (s *Session) resume() {
 	cmd, args := s.later, s.laterArgs
 	s.later, s.laterArgs = nil, nil
-	s.mark, s.ran = len(s.w.Buf), true
+	s.mark, s.watch.ran = len(s.w.Buf), true
 	if cmd.Conn { // EXEC
 		s.connection(cmd, args)
 	} else {
@@ -188,7 +188,7 @@ func (s *Session) handle(cmd *command.Command, args [][]byte) {
 // begin notes where the reply of the next command starts and whether CLIENT
 // REPLY SKIP drops it.
 func (s *Session) begin() {
-	s.mark, s.ran = len(s.w.Buf), false
+	s.mark, s.watch.ran = len(s.w.Buf), false
 	s.w.Limit = s.srv.OutputLimit()
 	s.skip, s.skipNext = s.skipNext, false
 }
@@ -198,6 +198,9 @@ func (s *Session) finish(cmd *command.Command, args [][]byte, size int) {
 	s.commands++
 	if s.srv.observer != nil {
 		s.observe(cmd, args, size)
+	}
+	if s.srv.monitors.n.Load() != 0 && s.watch.ran && cmd != nil {
+		s.show(cmd, args)
 	}
 	if len(s.w.Buf) > s.mark && s.w.Buf[s.mark] == '-' {
 		s.errors++
@@ -217,7 +220,7 @@ func (s *Session) finish(cmd *command.Command, args [][]byte, size int) {
 	if s.trusted() {
 		return
 	}
-	if s.unpaid += len(s.w.Buf) - s.mark; s.unpaid > maxUnpaid {
+	if s.unpaid += int32(len(s.w.Buf) - s.mark); s.unpaid > maxUnpaid {
 		s.srv.counters.outputLimit.Add(1)
 		s.closing = true
 	}
@@ -249,15 +252,17 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 		s.closing = true
 	case !s.authed && !s.peer && !cmd.Flags.Has(command.NoAuth):
 		s.w.Error("NOAUTH Authentication required.")
+	case s.confined() && !mayListen(cmd.ID):
+		s.refuseConfined(cmd)
 	case s.multi != nil && queues(cmd.ID):
 		s.enqueue(cmd, args)
 	case cmd.Conn:
 		s.lap(cmd)
-		s.ran = true
+		s.watch.ran = true
 		s.connection(cmd, args)
 	default:
 		s.lap(cmd)
-		s.ran = true
+		s.watch.ran = true
 		s.handle(cmd, args)
 	}
 	return cmd
