@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,8 @@ const (
 	maxRead = 256 << 10
 	// scanEvery is how late a deadline of a connection may be noticed.
 	scanEvery = 20 * time.Millisecond
+	// plainUpTo is up to how many sends at once are cheaper without the ring.
+	plainUpTo = 2
 	// wakeToken marks the events of the wake-up descriptor.
 	wakeToken = -1
 )
@@ -37,7 +38,7 @@ const (
 type loop struct {
 	srv    *Server
 	poller poller
-	io     batchIO
+	ring   *ring // nil: the loop waits by epoll, and every transfer is a call of its own
 
 	// Owned by the loop's goroutine.
 	now      time.Time // of this turn
@@ -52,6 +53,10 @@ type loop struct {
 	nextScan time.Time   // when timed is looked at; zero: never
 	reads    []transfer
 	sends    []transfer
+	results  []uringResult // of the ring, without those of sends
+	arrivals []transfer    // what the ring has received
+	crowd    crowd
+	woken    bool
 	slots    [maxBatch][]byte
 	pool     pool
 	lists    resp.Lists
@@ -60,7 +65,8 @@ type loop struct {
 	netOut   int64
 	received int64 // reads that gave bytes
 	writes   int64
-	left     int // connections of the loop, those in the inbox not included
+	early    struct{ bytes, writes int64 } // counted before they were sent
+	left     int                           // connections of the loop, those in the inbox not included
 
 	load atomic.Int64 // connections, those in the inbox included
 
@@ -91,8 +97,19 @@ const (
 // connection is gone.
 func openLoops(s *Server) (all []multiplexer, io string, err error) {
 	kind := s.o.IO
+	io = IOEpoll
+	if kind == IOUring || kind == IOAuto {
+		switch err := tryRing(); {
+		case err == nil:
+			io = IOUring
+		case kind == IOUring:
+			return nil, "", fmt.Errorf("%w: %w", errNoLoops, err)
+		default:
+			s.log.Debug("there is no io_uring", "why", err)
+		}
+	}
 	for range loopCount(s.o.Loops) {
-		l, err := openLoop(s, kind)
+		l, err := openLoop(s, io)
 		if err != nil {
 			for _, m := range all {
 				m.(*loop).release()
@@ -101,10 +118,6 @@ func openLoops(s *Server) (all []multiplexer, io string, err error) {
 		}
 		all = append(all, l)
 	}
-	io = IOEpoll
-	if kind == IOUring {
-		io = IOUring
-	}
 	for _, m := range all {
 		s.work.Go(m.(*loop).run)
 	}
@@ -112,18 +125,16 @@ func openLoops(s *Server) (all []multiplexer, io string, err error) {
 	return all, io, nil
 }
 
-func openLoop(s *Server, kind string) (*loop, error) {
-	l := &loop{srv: s, io: plainIO{}}
-	if kind == IOUring {
-		u, err := openUring()
-		if err != nil {
+func openLoop(s *Server, io string) (l *loop, err error) {
+	l = &loop{srv: s}
+	if err = l.poller.open(s.o.HoldProcessor); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoLoops, err)
+	}
+	if io == IOUring {
+		if l.ring, err = openRing(); err != nil {
+			l.poller.close()
 			return nil, fmt.Errorf("%w: %w", errNoLoops, err)
 		}
-		l.io = u
-	}
-	if err := l.poller.open(s.o.HoldProcessor); err != nil {
-		l.io.close()
-		return nil, fmt.Errorf("%w: %w", errNoLoops, err)
 	}
 	return l, nil
 }
@@ -134,7 +145,9 @@ func (l *loop) release() {
 	l.closed = true
 	l.mu.Unlock()
 	l.poller.close()
-	l.io.close()
+	if l.ring != nil {
+		l.ring.close()
+	}
 }
 
 func (l *loop) serving() int64 { return l.load.Load() }
@@ -163,38 +176,75 @@ func (l *loop) post(c *loopConn, what messageKind) {
 	l.signal()
 }
 
-// run is the loop's goroutine. It keeps its thread where it holds a processor.
+// run is the loop's goroutine. It keeps its thread where it holds a processor, and
+// for a ring, which belongs to a thread.
 func (l *loop) run() {
-	if l.poller.hold {
+	if l.poller.hold || l.ring != nil {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	for {
-		events, err := l.poller.wait(l.timeout())
-		if err != nil {
-			// Only a descriptor or an address that is not the loop's leads here.
-			panic(os.NewSyscallError("epoll_wait", err))
+	if l.ring != nil {
+		if err := l.ring.enable(); err != nil {
+			l.broken(err)
 		}
+		l.watchWake()
+	}
+	for {
+		events := l.wait()
 		l.now = l.srv.now()
 		l.hear()
 		for i := range events {
 			l.sort(&events[i])
 		}
+		if l.ring != nil {
+			l.sortResults()
+		}
 		l.goOn()
 		l.work()
 		l.expire()
+		if l.ring != nil {
+			l.workRing()
+		}
 		l.count()
 		if l.finished() {
-			l.release()
+			l.end()
 			return
 		}
 	}
 }
 
+// wait waits for something to do. The ring's results are kept in the loop.
+func (l *loop) wait() (events []unix.EpollEvent) {
+	var err error
+	if l.ring != nil {
+		err = l.waitRing(l.timeout())
+	} else {
+		events, err = l.poller.wait(l.timeout())
+	}
+	if err != nil {
+		l.broken(err)
+	}
+	return events
+}
+
+// broken ends the process: only a descriptor or an address that is not the loop's
+// leads here.
+func (l *loop) broken(err error) { panic(fmt.Errorf("server: loop cannot wait: %w", err)) }
+
+// end is the end of run.
+func (l *loop) end() {
+	if l.ring != nil {
+		if err := l.ring.submit(); err != nil { // receives of connections that were closed end
+			l.broken(err)
+		}
+	}
+	l.release()
+}
+
 // timeout is how many milliseconds the loop may wait, -1 for any time.
 func (l *loop) timeout() int {
 	switch {
-	case len(l.more) > 0:
+	case len(l.more) > 0 || len(l.results) > 0:
 		return 0
 	case l.nextScan.IsZero():
 		return -1
@@ -247,22 +297,25 @@ func (l *loop) sort(e *unix.EpollEvent) {
 	if e.Fd == wakeToken {
 		return // the inbox was read
 	}
-	c := l.conns[e.Fd]
-	if c == nil || c.generation != e.Pad {
-		return // it ended earlier in this turn
+	if c := l.conns[e.Fd]; c != nil && c.generation == e.Pad { // otherwise it ended earlier in this turn
+		l.react(c, e.Events)
 	}
-	if e.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && c.waiting > 0 {
+}
+
+// react does that for the events of a connection.
+func (l *loop) react(c *loopConn, events uint32) {
+	if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && c.waiting > 0 {
 		if !c.sendQueue() {
 			return
 		}
 	}
-	if e.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
 		return
 	}
 	switch {
 	case c.readable():
 		l.ready = append(l.ready, c)
-	case e.Events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
+	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
 		c.cut() // these events cannot be switched off, and nothing can be sent
 	case !c.inMore: // otherwise it will be readable soon
 		c.interest()
@@ -290,12 +343,15 @@ func (l *loop) work() {
 			if c.fd < 0 {
 				continue
 			}
+			if l.ring != nil {
+				c.watched &^= unix.EPOLLIN
+			}
 			if buf := c.room(len(l.reads)); buf != nil {
 				l.reads = append(l.reads, transfer{c: c, fd: c.fd, buf: buf})
 			}
 		}
 		if len(l.reads) > 0 {
-			l.io.receive(l.reads)
+			receivePlain(l.reads)
 		}
 		for i := range l.reads {
 			l.netIn += int64(l.reads[i].n)
@@ -336,23 +392,13 @@ func (l *loop) batched() {
 func (l *loop) flush() {
 	for len(l.dirty) > 0 {
 		n := min(len(l.dirty), maxBatch)
-		l.sends = l.sends[:0]
-		for _, c := range l.dirty[:n] {
-			c.inDirty = false
-			if c.fd >= 0 && c.offer() {
-				l.sends = append(l.sends, transfer{c: c, fd: c.fd, buf: c.s.w.Buf})
-			}
+		l.collect(n)
+		if l.ring != nil && n > plainUpTo {
+			l.sendRing()
+		} else {
+			sendPlain(l.sends)
 		}
-		if len(l.sends) > 0 {
-			l.io.send(l.sends)
-		}
-		for i := range l.sends {
-			t := &l.sends[i]
-			l.netOut += int64(t.n)
-			l.writes++
-			t.c.sent(t)
-			*t = transfer{}
-		}
+		l.settleSends()
 		left := copy(l.dirty, l.dirty[n:])
 		clear(l.dirty[left:])
 		l.dirty = l.dirty[:left]
@@ -362,6 +408,31 @@ func (l *loop) flush() {
 		l.leaving[i] = nil
 	}
 	l.leaving = l.leaving[:0]
+}
+
+// collect lets the first n dirty connections send.
+func (l *loop) collect(n int) {
+	for _, c := range l.dirty[:n] {
+		c.inDirty = false
+		if c.fd >= 0 && c.offer() {
+			l.sends = append(l.sends, transfer{c: c, fd: c.fd, buf: c.s.w.Buf})
+		}
+	}
+}
+
+// settleSends looks at what became of the sends.
+func (l *loop) settleSends() {
+	for i := range l.sends {
+		t := &l.sends[i]
+		l.netOut += int64(t.n)
+		l.writes++
+		t.c.sent(t)
+		*t = transfer{}
+	}
+	l.sends = l.sends[:0]
+	l.netOut -= l.early.bytes
+	l.writes -= l.early.writes
+	l.early.bytes, l.early.writes = 0, 0
 }
 
 // count publishes what this turn moved.

@@ -14,7 +14,7 @@
 // has read, once per turn (Session.turn); the session parses whole pipelines,
 // executes them in order and leaves all replies in one buffer, which the
 // transport flushes once. The std transport has a goroutine per connection; on
-// Linux a few loops serve all connections, over epoll alone or with io_uring.
+// Linux a few loops serve all connections, over io_uring or epoll.
 package server
 
 import (
@@ -106,7 +106,7 @@ type Options struct {
 	Now func() time.Time
 	// IO is the transport of connections: IOAuto (default), IOUring, IOEpoll or
 	// IOStd. Loops need Linux and a TCP listener; TLS needs IOStd. IOAuto takes
-	// what is possible, the others fail.
+	// the first of IOUring, IOEpoll and IOStd that is possible, the others fail.
 	IO string
 	// Loops is how many loops serve the connections, at most 256. Default: one
 	// for each processor that the process may use.

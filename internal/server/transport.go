@@ -11,10 +11,10 @@ import (
 
 // The values of Options.IO.
 const (
-	IOAuto  = "auto"  // IOEpoll where it is possible, otherwise IOStd
+	IOAuto  = "auto"  // the first of IOUring, IOEpoll and IOStd that is possible
 	IOStd   = "std"   // a goroutine for each connection; every platform, TLS
-	IOEpoll = "epoll" // a few loops that wait by epoll; Linux
-	IOUring = "uring" // the same loops, with system calls in batches by io_uring; Linux
+	IOEpoll = "epoll" // a few loops over epoll; Linux
+	IOUring = "uring" // the same loops over io_uring; Linux 6.1
 )
 
 // IOs lists the values that Options.IO takes.
