@@ -83,6 +83,8 @@ func (s *Session) subscription(cmd *command.Command, args [][]byte) {
 // maySubscribe tells why the session cannot subscribe to names.
 func (s *Session) maySubscribe(t topic, names [][]byte) (refusal string) {
 	switch {
+	case t == onShard && s.watch.inExec: // Redis lets the other two kinds pass
+		return "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"
 	case t == onPattern:
 		for _, name := range names {
 			if len(name) > maxGlob {
