@@ -120,6 +120,7 @@ func commands() []*cobra.Command {
 		newDev(),
 		newPlacement(),
 		newReplay(),
+		newBench(),
 		newConfig(),
 		newVersion(),
 	}
