@@ -305,7 +305,7 @@ func (h *history) ttlCommand() []string {
 // oddCommand returns commands with wrong names, counts or subcommands, and the
 // connection's own commands.
 func (h *history) oddCommand() []string {
-	switch h.IntN(14) {
+	switch h.IntN(17) {
 	case 0:
 		return cat(h.pick("FOO", "GETT", "", "set\r\nx", "RC.VIEW", strings.Repeat("x", 200)), h.value(), h.value())
 	case 1:
@@ -332,6 +332,12 @@ func (h *history) oddCommand() []string {
 		return cat("AUTH", h.value())
 	case 12:
 		return cat("HELLO", h.pick("1", "4", "x", "2.5"))
+	case 13:
+		return cat(h.pick("SLOWLOG", "LATENCY", "MEMORY", "PUBSUB", "DEBUG"), h.pick("FOO", "GET", "HISTORY", "RESET", "USAGE"), h.pick("-2", "x", "nosuch"))
+	case 14:
+		return cat(h.pick("PUBLISH", "SPUBLISH"), h.key(), h.value())
+	case 15:
+		return cat("PUBSUB", h.pick("NUMPAT", "CHANNELS", "SHARDCHANNELS", "NUMSUB"))
 	}
-	return cat(h.pick("EXISTS", "DEL", "MGET", "TOUCH"))
+	return cat(h.pick("EXISTS", "DEL", "MGET", "TOUCH", "PUBLISH", "SUBSCRIBE", "SLOWLOG", "LATENCY"))
 }

@@ -31,6 +31,9 @@ func (h *history) transactional(inside bool) []string {
 		if h.chance(30) {
 			return []string{h.pick("PING", "FOO", "GET", "EXEC", "RESET"), h.pick("", "x")}[:1]
 		}
+		if h.chance(30) {
+			return cat(h.pick("PUBLISH", "SPUBLISH"), h.key(), h.value())
+		}
 		if h.chance(20) {
 			return []string{h.pick("EXEC", "MULTI", "DISCARD", "UNWATCH"), "x"}
 		}
