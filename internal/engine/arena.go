@@ -375,7 +375,9 @@ func (a *arena) blocksFor(n int) int { return (n + a.blockBytes - 1) >> a.blockS
 
 func (a *arena) pad(n int) int { return (n + 1<<a.unit - 1) &^ (1<<a.unit - 1) }
 
-func (a *arena) close() error {
+// close gives all memory back; what it returns is for unmap, once nobody can read
+// it any more.
+func (a *arena) close() (left []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.taken) // nothing is left to trim or dry

@@ -18,6 +18,7 @@ import (
 // the file that keeps the entries lives in memory anyway, that file.
 type backing struct {
 	base    unsafe.Pointer
+	size    uint64 // bytes of the blocks
 	owners  unsafe.Pointer
 	regions [2][]byte // blocks, and one owner word per block
 
@@ -62,6 +63,7 @@ func (b *backing) open(chunks int, blockBytes int) error {
 		return errors.Join(fmt.Errorf("reserving address space: %w", err), unix.Munmap(blocks))
 	}
 	b.regions = [2][]byte{blocks, owners}
+	b.size = uint64(size)
 	b.base = unsafe.Pointer(unsafe.SliceData(blocks))
 	b.owners = unsafe.Pointer(unsafe.SliceData(owners))
 	return nil
@@ -72,6 +74,10 @@ func (b *backing) ready(int, int) {}
 
 // at returns the address of the byte at off.
 func (b *backing) at(off uint64, _ uint8) unsafe.Pointer { return unsafe.Add(b.base, off) }
+
+// span returns the mapping of the blocks, for readers without a lock. It is the
+// same from open on, after close too.
+func (b *backing) span() (unsafe.Pointer, uint64) { return b.base, b.size }
 
 func (b *backing) owner(block uint32) *uint32 {
 	return (*uint32)(unsafe.Add(b.owners, uint64(block)*4))
@@ -122,13 +128,20 @@ func (b *backing) discard(off uint64, n int) {
 	}
 }
 
-func (b *backing) close() error {
-	var err error
-	for _, region := range b.regions {
-		if region != nil {
-			err = errors.Join(err, unix.Munmap(region))
-		}
+// close gives all memory back. What is left are addresses, at which a reader
+// without a lock that is late finds zeros: unmap is for when there can be none.
+func (b *backing) close() (left []byte, err error) {
+	blocks, owners := b.regions[0], b.regions[1]
+	b.regions, b.owners = [2][]byte{}, nil
+	if blocks == nil {
+		return nil, nil
 	}
-	*b = backing{}
-	return err
+	err = unix.Munmap(owners)
+	// One mapping in the place of another, at once: there is no moment without.
+	_, failed := unix.MmapPtr(-1, 0, b.base, uintptr(len(blocks)), unix.PROT_READ,
+		unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	return blocks, errors.Join(err, failed)
 }
+
+// unmap frees the addresses that close has left.
+func unmap(left []byte) { _ = unix.Munmap(left) }

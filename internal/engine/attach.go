@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/ringcache/ringcache/internal/errs"
 )
@@ -213,8 +214,18 @@ func (e *Engine) CloseWith(o CloseOptions) (Kept, error) {
 	}
 	// Nothing is reachable now: every index is empty and stays so, because
 	// writes are refused under the lock.
-	err = errors.Join(err, e.arena.close())
+	err = errors.Join(err, e.closeArena())
 	return k, errors.Join(err, e.closeFile())
+}
+
+// closeArena gives the memory back at once, and its addresses when nobody can
+// reach the engine any more: a reader without a lock may still look there.
+func (e *Engine) closeArena() error {
+	left, err := e.arena.close()
+	if left != nil {
+		runtime.AddCleanup(e, unmap, left)
+	}
+	return err
 }
 
 func (e *Engine) closeFile() error {

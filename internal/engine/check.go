@@ -107,17 +107,17 @@ func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err e
 			err = fmt.Errorf("key %q is not found", s.key(r))
 		}
 	})
-	if st.dir != nil {
+	if dir := st.dir.Load(); dir != nil {
 		var deep int32
-		for i := 0; i < len(st.dir.pages); {
-			d := s.prefixOf(s.e.arena.page(st.dir.pages[i] & cellBlock))
-			if d == st.dir.depth {
+		for i := 0; i < len(dir.pages); {
+			d := s.prefixOf(s.e.arena.page(dir.pages[i] & cellBlock))
+			if d == dir.depth {
 				deep++
 			}
-			i += 1 << (st.dir.depth - d)
+			i += 1 << (dir.depth - d)
 		}
-		if deep != st.dir.deep || deep == 0 || s.blockAt(int(slot>>s.e.bits)) != 0 {
-			err = fmt.Errorf("%d pages at depth %d, counted %d", deep, st.dir.depth, st.dir.deep)
+		if deep != dir.deep || deep == 0 || s.blockAt(int(slot>>s.e.bits)) != 0 {
+			err = fmt.Errorf("%d pages at depth %d, counted %d", deep, dir.depth, dir.deep)
 		}
 	}
 	return keys, bytes, err

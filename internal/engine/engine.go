@@ -5,7 +5,8 @@
 // caller passes the slot with every key. It never aliases the caller's bytes:
 // values are copied in and appended or lent out.
 //
-// Concurrency: slots are spread over shards, each with one mutex. A caller
+// Concurrency: slots are spread over shards, each with one lock; Get does without
+// it where nobody changes what it reads (glance.go). A caller
 // holds at most one shard (one Txn) at a time, and every method of Engine locks
 // by itself, so none may be called while a Txn is held. Callbacks run without
 // any lock. The engine itself locks a second shard only with TryLock (see
@@ -18,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -40,10 +42,15 @@ const (
 	DefaultPolicy   = "s3fifo"
 )
 
-// shardBytes is the least memory per shard that the default number of shards
-// leaves: a shard is a cache of its own but for the choice of a victim, and with
-// 1 MiB it has too few of large records to tell them apart.
-const shardBytes = 1 << 22
+// A shard is a cache of its own but for the choice of a victim: the less memory
+// it has, the fewer large records it can tell apart. So the default number of
+// shards leaves each shardBytes; but writers of one shard wait for each other, so
+// there are some for each processor as long as that leaves shardLeast.
+const (
+	shardBytes         = 4 << 20
+	shardLeast         = 1 << 20
+	shardsPerProcessor = 8
+)
 
 // maxValueLimit is the largest MaxValue that may be configured: Redis's own
 // limit of a string.
@@ -55,7 +62,7 @@ type Options struct {
 	MaxBytes     int64        // memory limit over everything the entries take; 0 = none (16 GiB)
 	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
 	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
-	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 1 GiB
+	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 1 GiB, by memory and processors
 	Policy       string       // one of Policies; "" = DefaultPolicy
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
@@ -78,19 +85,21 @@ type Engine struct {
 	maxKey   int
 	feedSize int
 
-	used    atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
-	births  atomic.Uint64 // segments begun
-	_       [120]byte     // writers change used all the time; what follows is read with every hold
-	paced   bool          // a sweeper renews lately and beat
-	lately  atomic.Int64  // recent time in ms
-	beat    atomic.Uint32 // the same, as tickOf gives it
-	ceiling atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
-	limit   atomic.Int64  // configured limit, unlimited if none
-	outside atomic.Int64  // bytes of the process beside the engine that count against the limit
-	debt    atomic.Int64  // bytes that waiting writers need from shards held by others
-	windows atomic.Int64  // bytes of the filters of pull windows
-	policy  atomic.Pointer[policy]
-	picks   atomic.Uint64 // state of sampling outside any shard lock
+	used     atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
+	births   atomic.Uint64 // segments begun
+	_        [120]byte     // writers change used all the time; what follows is read with every hold
+	reads    stripes       // what reads without a lock found
+	glancing bool          // reads need no lock: the memory of the arena is never taken away
+	paced    bool          // a sweeper renews lately and beat
+	lately   atomic.Int64  // recent time in ms
+	beat     atomic.Uint32 // the same, as tickOf gives it
+	ceiling  atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
+	limit    atomic.Int64  // configured limit, unlimited if none
+	outside  atomic.Int64  // bytes of the process beside the engine that count against the limit
+	debt     atomic.Int64  // bytes that waiting writers need from shards held by others
+	windows  atomic.Int64  // bytes of the filters of pull windows
+	policy   atomic.Pointer[policy]
+	picks    atomic.Uint64 // state of sampling outside any shard lock
 
 	tally   tally
 	classes *classTable // nil = all entries are of class 0
@@ -136,6 +145,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.openFile(o.File); err != nil {
 		return nil, err
 	}
+	e.reads, e.glancing = newStripes(), e.file == nil || !e.file.live
 	limit := limitOf(o.MaxBytes)
 	if err := e.arena.init(limit, o.Shards); err != nil {
 		return nil, errors.Join(fmt.Errorf("engine: %w", err), e.closeFile())
@@ -150,7 +160,7 @@ func New(o Options) (*Engine, error) {
 		e.shards[i].init(e, i, o.Seed)
 	}
 	if err := e.attach(); err != nil {
-		return nil, errors.Join(err, e.arena.close(), e.closeFile())
+		return nil, errors.Join(err, e.closeArena(), e.closeFile())
 	}
 	if o.NoBackground {
 		close(e.swept)
@@ -173,7 +183,7 @@ func setDefaults(o *Options) {
 		o.MaxKey = DefaultMaxKey
 	}
 	if o.Shards == 0 {
-		o.Shards = defaultShards(o.MaxBytes)
+		o.Shards = defaultShards(o.MaxBytes, o.File != "", runtime.GOMAXPROCS(0))
 	}
 	if o.FeedSize == 0 {
 		o.FeedSize = DefaultFeedSize
@@ -186,12 +196,18 @@ func setDefaults(o *Options) {
 	}
 }
 
-// defaultShards gives each shard enough memory for queues of many segments: a
-// cache of 4 MiB or less has one.
-func defaultShards(maxBytes int64) int {
+// defaultShards follows from the memory and the processors; for an arena in a file
+// from the memory alone, since another number of shards cannot read it.
+func defaultShards(maxBytes int64, file bool, processors int) int {
 	n := DefaultShards
-	for maxBytes > 0 && n > 1 && int64(n)*shardBytes > maxBytes {
+	if maxBytes == 0 {
+		return n
+	}
+	for n > 1 && int64(n)*shardBytes > maxBytes {
 		n /= 2
+	}
+	for !file && n < min(DefaultShards, shardsPerProcessor*processors) && int64(2*n)*shardLeast <= maxBytes {
+		n *= 2
 	}
 	return n
 }
@@ -230,6 +246,29 @@ func (e *Engine) Get(slot uint16, key, dst []byte) (val []byte, deadline int64, 
 
 func (e *Engine) get(slot uint16, h uint64, key, dst []byte) (val []byte, deadline int64, err error) {
 	s := &e.shards[slot&e.mask]
+	if unlocked && e.glancing {
+		for range glances {
+			val, deadline, saw := e.glance(s, slot, h, key, dst)
+			switch saw {
+			case sawValue:
+				e.reads.mine().hits.Add(1)
+				return val, deadline, nil
+			case sawNothing:
+				e.reads.mine().misses.Add(1)
+				return dst, 0, errs.ErrNotFound
+			case sawRefusal:
+				return dst, 0, e.refusal()
+			case sawOther:
+				return e.getHeld(s, slot, h, key, dst)
+			}
+			s.mu.spin()
+		}
+	}
+	return e.getHeld(s, slot, h, key, dst)
+}
+
+// getHeld is get under the lock.
+func (e *Engine) getHeld(s *shard, slot uint16, h uint64, key, dst []byte) (val []byte, deadline int64, err error) {
 	s.mu.Lock()
 	if !s.served(e.place(slot)) {
 		s.unlock()

@@ -11,7 +11,9 @@ import (
 // upper bits of the hash. So one slot's keys are contiguous, a split never
 // moves a key across a scan position, and growth costs one page.
 
-// directory is that of one slot with several pages.
+// directory is that of one slot with several pages. depth and pages are never
+// changed, only the elements: who reads without the lock must not meet a depth
+// that belongs to other pages. Another depth is another directory.
 type directory struct {
 	depth uint8
 	deep  int32    // pages whose depth is the directory's
@@ -51,7 +53,7 @@ func (s *shard) setBlock(i int, block uint32) {
 
 // setDir gives slot i a directory in place of its page.
 func (s *shard) setDir(i int, dir *directory) {
-	s.slots[i].dir = dir
+	s.slots[i].dir.Store(dir)
 	s.cells[i].Store(s.cells[i].Load()&^cellBlock | cellDir)
 }
 
@@ -73,6 +75,9 @@ func (s *shard) prefixOf(g page) uint8 {
 	return 0
 }
 
+// prefixInPage in place of a number of bits says that only the page knows it.
+const prefixInPage = 0xff
+
 // pageBlock returns the block of a hash's page, and how many bits of the hash
 // lead to it.
 func (s *shard) pageBlock(slot uint16, h uint64) (block uint32, prefix uint8) {
@@ -81,14 +86,25 @@ func (s *shard) pageBlock(slot uint16, h uint64) (block uint32, prefix uint8) {
 	if c&cellDir == 0 {
 		return c & cellBlock, 0
 	}
-	d := s.slots[i].dir
-	cell := d.pages[h>>(64-d.depth)]
-	block = cell & cellBlock
-	less := uint8(cell >> shallowShift)
-	if less == shallowMost {
-		return block, s.prefixOf(s.e.arena.page(block))
+	block, prefix = s.inDirectory(i, h)
+	if prefix == prefixInPage {
+		prefix = s.prefixOf(s.e.arena.page(block))
 	}
-	return block, d.depth - less
+	return block, prefix
+}
+
+// inDirectory is pageBlock for a slot with a directory, without a look at the
+// page. Without the lock the directory may have gone: then block is 0.
+func (s *shard) inDirectory(i int, h uint64) (block uint32, prefix uint8) {
+	d := s.slots[i].dir.Load()
+	if d == nil {
+		return 0, 0
+	}
+	cell := d.pages[h>>(64-d.depth)]
+	if cell>>shallowShift == shallowMost {
+		return cell & cellBlock, prefixInPage
+	}
+	return cell & cellBlock, d.depth - uint8(cell>>shallowShift)
 }
 
 // link enters the block of a page in its cells.
@@ -288,14 +304,15 @@ func (s *shard) splitSlots(g page, slot int, block uint32) {
 func (s *shard) splitHash(slot int, g page, old uint32, h uint64, block uint32) {
 	var buf [pagePlaces]found
 	all := s.gather(g, buf[:0])
-	dir := s.slots[slot].dir
+	dir := s.slots[slot].dir.Load()
 	if dir == nil {
 		dir = &directory{deep: 1, pages: []uint32{old}}
 		s.setDir(slot, dir)
 	}
 	prefix := s.prefixOf(g)
 	if prefix == dir.depth {
-		dir.double()
+		dir = dir.doubled()
+		s.slots[slot].dir.Store(dir)
 	}
 	if prefix+1 == dir.depth {
 		dir.deep += 2
@@ -318,7 +335,7 @@ func (s *shard) splitHash(slot int, g page, old uint32, h uint64, block uint32) 
 	}
 }
 
-func (d *directory) double() {
+func (d *directory) doubled() *directory {
 	wide := make([]uint32, 2*len(d.pages))
 	for i, cell := range d.pages {
 		if cell>>shallowShift < shallowMost {
@@ -326,8 +343,7 @@ func (d *directory) double() {
 		}
 		wide[2*i], wide[2*i+1] = cell, cell
 	}
-	d.pages, d.deep = wide, 0
-	d.depth++
+	return &directory{depth: d.depth + 1, pages: wide}
 }
 
 func (s *shard) gather(g page, to []found) []found {

@@ -56,7 +56,7 @@ func (s *shard) joinSlots(g page, block uint32, slot int) bool {
 
 func (s *shard) joinHash(slot uint16, g page, block uint32, h uint64) bool {
 	i := int(slot >> s.e.bits)
-	prefix, dir := s.prefixOf(g), s.slots[i].dir
+	prefix, dir := s.prefixOf(g), s.slots[i].dir.Load()
 	other, _ := s.pageBlock(slot, h^1<<(64-prefix))
 	o := s.e.arena.page(other)
 	if o.depth() != g.depth() || !s.pour(g, o, g.depth()-1) {
@@ -69,26 +69,26 @@ func (s *shard) joinHash(slot uint16, g page, block uint32, h uint64) bool {
 	dir.link(first, cells, block, prefix-1)
 	s.freePage(other)
 	for dir.deep == 0 && dir.depth > 0 {
-		dir.halve(s)
+		dir = dir.halved(s)
 	}
 	if dir.depth == 0 {
-		s.slots[i].dir = nil
 		s.setBlock(i, block)
+		dir = nil
 	}
+	s.slots[i].dir.Store(dir)
 	return true
 }
 
-func (d *directory) halve(s *shard) {
-	pages := make([]uint32, len(d.pages)/2)
-	d.depth--
-	d.pages, pages = pages, d.pages
-	for i := range d.pages {
-		block := pages[2*i] & cellBlock
+func (d *directory) halved(s *shard) *directory {
+	half := &directory{depth: d.depth - 1, pages: make([]uint32, len(d.pages)/2)}
+	for i := range half.pages {
+		block := d.pages[2*i] & cellBlock
 		prefix := s.prefixOf(s.e.arena.page(block))
-		if d.link(i, 1, block, prefix); prefix == d.depth {
-			d.deep++
+		if half.link(i, 1, block, prefix); prefix == half.depth {
+			half.deep++
 		}
 	}
+	return half
 }
 
 // pour makes g hold what g and o hold, if that is at most half of a page.

@@ -157,7 +157,7 @@ func (s *shard) forget() {
 		st := &s.slots[i]
 		s.closeWindow(i)
 		s.setBlock(i, 0)
-		st.dir = nil
+		st.dir.Store(nil)
 		st.keys.Store(0)
 		st.bytes.Store(0)
 	}

@@ -185,8 +185,8 @@ func (s *shard) decodeGhosts(r *metaReader, c *claims) {
 // of slots for those without keys.
 func (s *shard) encodeSlots(w *metaWriter) {
 	for i := 0; i < len(s.slots); {
-		n, block, dir := 1, s.blockAt(i), s.slots[i].dir
-		for dir == nil && i+n < len(s.slots) && s.blockAt(i+n) == block && s.slots[i+n].dir == nil {
+		n, block, dir := 1, s.blockAt(i), s.slots[i].dir.Load()
+		for dir == nil && i+n < len(s.slots) && s.blockAt(i+n) == block && s.slots[i+n].dir.Load() == nil {
 			n++
 		}
 		w.num(uint64(block))

@@ -24,7 +24,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 	}{
 		{Engine{}, map[string]string{
 			"now": fresh, "hash": follows, "seed": kept, "arena": kept, "shards": kept, "mask": follows, "bits": follows,
-			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
+			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "reads": fresh, "glancing": fresh, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
 			"debt": fresh, "windows": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
 			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
 			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh}},

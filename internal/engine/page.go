@@ -113,6 +113,19 @@ func (g page) next(b uint32) uint32 {
 	return b
 }
 
+// after returns the bucket that a search goes on with behind b, false at its end.
+// passed is what the home counts: keys in the next bucket, and above these 8 bits
+// keys in the stash.
+func (g page) after(b, home, passed uint32) (uint32, bool) {
+	switch {
+	case b == home && passed&0xff != 0:
+		return g.next(home), true
+	case b < g.homes:
+		return g.homes, passed>>8 != 0
+	}
+	return b + 1, b+1 < g.homes+g.stash
+}
+
 // room says whether a key with this home can be put in.
 func (g page) room(home uint32) bool {
 	if g.free(home) != 0 || g.free(g.next(home)) != 0 {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -18,26 +17,26 @@ type shard struct {
 	_ [cacheLine - unsafe.Sizeof(shardState{})%cacheLine]byte // so each begins on a line of its own; never empty, which would cost a word
 }
 
-// shardState is a shard without padding. What a read needs stands first, on one
-// cache line.
+// shardState is a shard without padding. What a read without the lock needs
+// stands first, on one cache line that only holds and what ends them change.
 type shardState struct {
-	mu       sync.Mutex      // guards everything below; cells, present and oldest are also read without it
-	pending  bool            // events were written during this hold: wake the feeds after it
-	cells    []atomic.Uint32 // index.go; written under the lock
-	era      int64           // ms: what short deadlines are relative to; no live one is before it
-	counters                 // hits and misses first
+	mu         lock            // guards everything below; readers without it (glance.go) see what its version tells
+	cells      []atomic.Uint32 // index.go; written under the lock
+	era        int64           // ms: what short deadlines are relative to; no live one is before it
+	shadowMask uint32          // bits of a hash that are 0 for keys that are sampled; all without shadow
+	pending    bool            // events were written during this hold: wake the feeds after it
 
+	slots []slotState
 	e     *Engine
 	id    int
-	slots []slotState
+	counters
 	data
-	ghosts     ghosts
-	pages      int           // of the index
-	keys       counter       // entries of all its slots
-	shadow     *shadow       // nil before the first eviction, and where others have one
-	shadowMask uint32        // bits of a hash that are 0 for keys that are sampled
-	present    atomic.Uint32 // classes of its segments, as bits; for the same choice
-	oldest     atomic.Int64  // birth of the segment that leaves next, for the choice of a shard to evict from
+	ghosts  ghosts
+	pages   int           // of the index
+	keys    counter       // entries of all its slots
+	shadow  *shadow       // nil before the first eviction, and where others have one
+	present atomic.Uint32 // classes of its segments, as bits; for the same choice
+	oldest  atomic.Int64  // birth of the segment that leaves next, for the choice of a shard to evict from
 
 	watched map[watchedKey][]watcher // nil if there is none
 
@@ -51,11 +50,11 @@ type shardState struct {
 
 // slotState is what a slot has beside its cell.
 type slotState struct {
-	dir     *directory // of a slot with several pages
-	keys    counter    // entries
-	bytes   counter    // sum of their charges
-	winFull bool       // the last window ended because its filter was full
-	win     *window    // nil = no pull window is open
+	dir     atomic.Pointer[directory] // of a slot with several pages
+	keys    counter                   // entries
+	bytes   counter                   // sum of their charges
+	winFull bool                      // the last window ended because its filter was full
+	win     *window                   // nil = no pull window is open
 }
 
 // counter is a number that the shard lock guards.
@@ -96,6 +95,7 @@ func (s *shard) init(e *Engine, id int, seed uint64) {
 	s.oldest.Store(emptyStamp)
 	s.era = e.now()
 	s.walkSoonest = maxTime
+	s.shadowMask = math.MaxUint32
 	s.txn.s = s
 }
 
@@ -264,7 +264,7 @@ func (s *shard) clear() int {
 	for i := range s.slots {
 		st := &s.slots[i]
 		s.closeWindow(i)
-		st.dir = nil
+		st.dir.Store(nil)
 		s.setBlock(i, 0)
 		keys += st.keys.Load()
 		st.keys.Store(0)

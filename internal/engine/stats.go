@@ -70,7 +70,7 @@ func (e *Engine) SlotStats(slot uint16) SlotStats {
 // Stats returns the figures of the whole engine; it locks one shard after the
 // other.
 func (e *Engine) Stats() Stats {
-	var c counters
+	c := e.reads.sum()
 	r := Stats{WindowBytes: e.windows.Load(), Policy: e.Policy(), Shards: len(e.shards)}
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -116,6 +116,7 @@ func (e *Engine) Stats() Stats {
 
 // ResetStats sets all counters to 0; Keys and Bytes are no counters.
 func (e *Engine) ResetStats() {
+	e.reads.reset()
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()

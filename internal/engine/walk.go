@@ -5,7 +5,8 @@ func (s *shard) eachPage(fn func(block uint32)) {
 	var last uint32
 	for i := range s.slots {
 		st := &s.slots[i]
-		if st.dir == nil {
+		dir := st.dir.Load()
+		if dir == nil {
 			block := s.blockAt(i)
 			if block != 0 && block != last {
 				fn(block)
@@ -14,8 +15,8 @@ func (s *shard) eachPage(fn func(block uint32)) {
 			continue
 		}
 		last = 0
-		for j, b := range st.dir.pages {
-			if j == 0 || b != st.dir.pages[j-1] {
+		for j, b := range dir.pages {
+			if j == 0 || b != dir.pages[j-1] {
 				fn(b & cellBlock)
 			}
 		}

@@ -1,0 +1,6 @@
+//go:build !linux || !amd64 || race
+
+package engine
+
+// unlocked says that reads may do without the lock: not here.
+const unlocked = false
