@@ -81,7 +81,15 @@ func (r record) slot() uint16 { return uint16(r.hi & (Slots - 1)) }
 func (r record) large() bool  { return r.lo&largeBit != 0 }
 func (r record) form() int    { return int(r.lo >> formShift & 3) }
 func (r record) freq() int    { return int(r.lo >> freqShift & 3) }
-func (r record) body() int    { return headBytes + formBytes[r.form()] }
+
+// body is where the key begins. It is found by a branch, which a processor guesses,
+// so it can fetch key and value before the header has arrived.
+func (r record) body() int {
+	if r.lo&(3<<formShift) == 0 {
+		return headBytes
+	}
+	return headBytes + formBytes[r.form()]
+}
 
 func (r record) vlen() int {
 	if r.large() {
