@@ -146,11 +146,11 @@ type Options struct {
 	// replies is closed. Peers count, but are never refused.
 	BufferLimit int64
 
-	// IO is how connections are served: "uring" by loops over io_uring (Linux 6.1
-	// or later, where it is allowed), "epoll" by the same loops over epoll (Linux),
-	// "std" by a goroutine for each connection; "auto" (default) takes the first
-	// of them that is possible. TLS needs "std". What is asked for and not possible
-	// fails.
+	// IO is how connections are served: "epoll" by loops over epoll (Linux),
+	// "uring" by the same with transfers in batches by io_uring (Linux 5.19 or
+	// later, where it is allowed), "std" by a goroutine for each connection; "auto"
+	// (default) takes uring, epoll or std, the first that is possible. TLS needs
+	// "std". What is asked for and not possible fails.
 	IO string
 	// Loops is how many loops serve the connections with epoll and uring, at
 	// most 256. Default: one for each processor that the process may use.

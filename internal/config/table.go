@@ -94,7 +94,7 @@ var keys = []Key{
 		Usage: "what all connections may hold together in unfinished commands and unsent replies; auto is a quarter of max-memory, but at least 64mb and twice max-value"},
 		1<<20, 1<<40, func(c *Config) *int64 { return &c.Options.BufferLimit })),
 	oneOf(Key{Name: "io", Group: "Clients", Default: "auto", Example: "std", Values: ringcache.IOs(),
-		Usage: "how connections are served: uring by loops over io_uring (Linux 6.1 or later), epoll by loops over epoll (Linux), std by a goroutine for each connection; auto takes the first that is possible, and std for TLS"},
+		Usage: "how connections are served: epoll by loops over epoll (Linux), uring by the same with transfers in batches by io_uring (Linux 5.19 or later), std by a goroutine for each connection; auto takes uring, epoll or std, the first that is possible, and std for TLS"},
 		func(c *Config) *string { return &c.Options.IO }),
 	count(Key{Name: "loops", Group: "Clients", Default: "0", Example: "2",
 		Usage: "loops that serve the connections with epoll and uring; 0 is one for each processor that the process may use"},

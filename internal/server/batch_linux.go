@@ -19,19 +19,32 @@ type transfer struct {
 	errno syscall.Errno // EAGAIN: nothing to do now
 }
 
-// receivePlain makes one system call for each transfer, as sendPlain does. The calls
-// are raw: they never block, so telling the scheduler would be for nothing.
-func receivePlain(ts []transfer) {
+// batchIO moves the bytes of many connections by as few system calls as it can.
+// No call blocks, and nothing is in flight when one returns. At most maxBatch
+// transfers come at once.
+type batchIO interface {
+	receive([]transfer)
+	send([]transfer)
+	close()
+}
+
+// plainIO makes one system call for each transfer. The calls are raw: they never
+// block, so telling the scheduler would be for nothing.
+type plainIO struct{}
+
+func (plainIO) receive(ts []transfer) {
 	for i := range ts {
 		plain(unix.SYS_RECVFROM, &ts[i], unix.MSG_DONTWAIT)
 	}
 }
 
-func sendPlain(ts []transfer) {
+func (plainIO) send(ts []transfer) {
 	for i := range ts {
 		plain(unix.SYS_SENDTO, &ts[i], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}
 }
+
+func (plainIO) close() {}
 
 func plain(call uintptr, t *transfer, flags uintptr) {
 	for {

@@ -59,6 +59,21 @@ func (p *poller) control(op, fd int, events uint32, token, generation int32) err
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &e))
 }
 
+// gather returns at least that many events, or those that are there after a nap.
+func (p *poller) gather(least int) []unix.EpollEvent {
+	for looks := 0; ; looks++ {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
+			uintptr(len(p.events)), 0, 0, 0)
+		switch {
+		case errno != 0:
+			return nil
+		case int(n) >= least || looks > 0:
+			return p.events[:n]
+		}
+		nap()
+	}
+}
+
 // wake makes wait return, the one under way or the next. It may be called from
 // any goroutine until close. The descriptor is watched for edges: each write is an
 // event, and nobody has to read what adds up.
@@ -69,8 +84,15 @@ func (p *poller) wake() {
 }
 
 // wait returns the events that are there, after at most timeout milliseconds (-1:
-// any time). They are valid until the next call. There may be none.
-func (p *poller) wait(timeout int) ([]unix.EpollEvent, error) {
+// any time). If there are any, but less than least, and it may hold its processor, it
+// looks again after a nap. They are valid until the next call. There may be none.
+func (p *poller) wait(timeout, least int) ([]unix.EpollEvent, error) {
+	if p.hold && least > 1 && timeout != 0 {
+		if events := p.gather(least); len(events) > 0 {
+			p.idle = 0
+			return events, nil
+		}
+	}
 	raw := timeout
 	if !p.hold || p.idle >= patience {
 		raw = 0 // look first: a busy loop need not tell the scheduler

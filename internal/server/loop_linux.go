@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,8 +25,6 @@ const (
 	maxRead = 256 << 10
 	// scanEvery is how late a deadline of a connection may be noticed.
 	scanEvery = 20 * time.Millisecond
-	// plainUpTo is up to how many sends at once are cheaper without the ring.
-	plainUpTo = 2
 	// wakeToken marks the events of the wake-up descriptor.
 	wakeToken = -1
 )
@@ -38,7 +37,8 @@ const (
 type loop struct {
 	srv    *Server
 	poller poller
-	ring   *ring // nil: the loop waits by epoll, and every transfer is a call of its own
+	io     batchIO
+	crowd  crowd
 
 	// Owned by the loop's goroutine.
 	now      time.Time // of this turn
@@ -53,10 +53,6 @@ type loop struct {
 	nextScan time.Time   // when timed is looked at; zero: never
 	reads    []transfer
 	sends    []transfer
-	results  []uringResult // of the ring, without those of sends
-	arrivals []transfer    // what the ring has received
-	crowd    crowd
-	woken    bool
 	slots    [maxBatch][]byte
 	pool     pool
 	lists    resp.Lists
@@ -65,8 +61,7 @@ type loop struct {
 	netOut   int64
 	received int64 // reads that gave bytes
 	writes   int64
-	early    struct{ bytes, writes int64 } // counted before they were sent
-	left     int                           // connections of the loop, those in the inbox not included
+	left     int // connections of the loop, those in the inbox not included
 
 	load atomic.Int64 // connections, those in the inbox included
 
@@ -99,7 +94,7 @@ func openLoops(s *Server) (all []multiplexer, io string, err error) {
 	kind := s.o.IO
 	io = IOEpoll
 	if kind == IOUring || kind == IOAuto {
-		switch err := tryRing(); {
+		switch err := tryUring(); {
 		case err == nil:
 			io = IOUring
 		case kind == IOUring:
@@ -125,16 +120,18 @@ func openLoops(s *Server) (all []multiplexer, io string, err error) {
 	return all, io, nil
 }
 
-func openLoop(s *Server, io string) (l *loop, err error) {
-	l = &loop{srv: s}
-	if err = l.poller.open(s.o.HoldProcessor); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoLoops, err)
-	}
-	if io == IOUring {
-		if l.ring, err = openRing(); err != nil {
-			l.poller.close()
+func openLoop(s *Server, kind string) (*loop, error) {
+	l := &loop{srv: s, io: plainIO{}}
+	if kind == IOUring {
+		u, err := openUring()
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNoLoops, err)
 		}
+		l.io = u
+	}
+	if err := l.poller.open(s.o.HoldProcessor); err != nil {
+		l.io.close()
+		return nil, fmt.Errorf("%w: %w", errNoLoops, err)
 	}
 	return l, nil
 }
@@ -145,9 +142,7 @@ func (l *loop) release() {
 	l.closed = true
 	l.mu.Unlock()
 	l.poller.close()
-	if l.ring != nil {
-		l.ring.close()
-	}
+	l.io.close()
 }
 
 func (l *loop) serving() int64 { return l.load.Load() }
@@ -176,75 +171,40 @@ func (l *loop) post(c *loopConn, what messageKind) {
 	l.signal()
 }
 
-// run is the loop's goroutine. It keeps its thread where it holds a processor, and
-// for a ring, which belongs to a thread.
+// run is the loop's goroutine. It keeps its thread where it holds a processor.
 func (l *loop) run() {
-	if l.poller.hold || l.ring != nil {
+	if l.poller.hold {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-	}
-	if l.ring != nil {
-		if err := l.ring.enable(); err != nil {
-			l.broken(err)
-		}
-		l.watchWake()
+		defer exactSleep()()
 	}
 	for {
-		events := l.wait()
+		events, err := l.poller.wait(l.timeout(), l.crowd.least())
+		if err != nil {
+			// Only a descriptor or an address that is not the loop's leads here.
+			panic(os.NewSyscallError("epoll_wait", err))
+		}
 		l.now = l.srv.now()
 		l.hear()
 		for i := range events {
 			l.sort(&events[i])
 		}
-		if l.ring != nil {
-			l.sortResults()
-		}
+		l.crowd.note(l.ready)
 		l.goOn()
 		l.work()
 		l.expire()
-		if l.ring != nil {
-			l.workRing()
-		}
 		l.count()
 		if l.finished() {
-			l.end()
+			l.release()
 			return
 		}
 	}
 }
 
-// wait waits for something to do. The ring's results are kept in the loop.
-func (l *loop) wait() (events []unix.EpollEvent) {
-	var err error
-	if l.ring != nil {
-		err = l.waitRing(l.timeout())
-	} else {
-		events, err = l.poller.wait(l.timeout())
-	}
-	if err != nil {
-		l.broken(err)
-	}
-	return events
-}
-
-// broken ends the process: only a descriptor or an address that is not the loop's
-// leads here.
-func (l *loop) broken(err error) { panic(fmt.Errorf("server: loop cannot wait: %w", err)) }
-
-// end is the end of run.
-func (l *loop) end() {
-	if l.ring != nil {
-		if err := l.ring.submit(); err != nil { // receives of connections that were closed end
-			l.broken(err)
-		}
-	}
-	l.release()
-}
-
 // timeout is how many milliseconds the loop may wait, -1 for any time.
 func (l *loop) timeout() int {
 	switch {
-	case len(l.more) > 0 || len(l.results) > 0:
+	case len(l.more) > 0:
 		return 0
 	case l.nextScan.IsZero():
 		return -1
@@ -297,25 +257,22 @@ func (l *loop) sort(e *unix.EpollEvent) {
 	if e.Fd == wakeToken {
 		return // the inbox was read
 	}
-	if c := l.conns[e.Fd]; c != nil && c.generation == e.Pad { // otherwise it ended earlier in this turn
-		l.react(c, e.Events)
+	c := l.conns[e.Fd]
+	if c == nil || c.generation != e.Pad {
+		return // it ended earlier in this turn
 	}
-}
-
-// react does that for the events of a connection.
-func (l *loop) react(c *loopConn, events uint32) {
-	if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && c.waiting > 0 {
+	if e.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && c.waiting > 0 {
 		if !c.sendQueue() {
 			return
 		}
 	}
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+	if e.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
 		return
 	}
 	switch {
 	case c.readable():
 		l.ready = append(l.ready, c)
-	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
+	case e.Events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
 		c.cut() // these events cannot be switched off, and nothing can be sent
 	case !c.inMore: // otherwise it will be readable soon
 		c.interest()
@@ -343,15 +300,12 @@ func (l *loop) work() {
 			if c.fd < 0 {
 				continue
 			}
-			if l.ring != nil {
-				c.watched &^= unix.EPOLLIN
-			}
 			if buf := c.room(len(l.reads)); buf != nil {
 				l.reads = append(l.reads, transfer{c: c, fd: c.fd, buf: buf})
 			}
 		}
 		if len(l.reads) > 0 {
-			receivePlain(l.reads)
+			l.io.receive(l.reads)
 		}
 		for i := range l.reads {
 			l.netIn += int64(l.reads[i].n)
@@ -392,13 +346,23 @@ func (l *loop) batched() {
 func (l *loop) flush() {
 	for len(l.dirty) > 0 {
 		n := min(len(l.dirty), maxBatch)
-		l.collect(n)
-		if l.ring != nil && n > plainUpTo {
-			l.sendRing()
-		} else {
-			sendPlain(l.sends)
+		l.sends = l.sends[:0]
+		for _, c := range l.dirty[:n] {
+			c.inDirty = false
+			if c.fd >= 0 && c.offer() {
+				l.sends = append(l.sends, transfer{c: c, fd: c.fd, buf: c.s.w.Buf})
+			}
 		}
-		l.settleSends()
+		if len(l.sends) > 0 {
+			l.io.send(l.sends)
+		}
+		for i := range l.sends {
+			t := &l.sends[i]
+			l.netOut += int64(t.n)
+			l.writes++
+			t.c.sent(t)
+			*t = transfer{}
+		}
 		left := copy(l.dirty, l.dirty[n:])
 		clear(l.dirty[left:])
 		l.dirty = l.dirty[:left]
@@ -408,31 +372,6 @@ func (l *loop) flush() {
 		l.leaving[i] = nil
 	}
 	l.leaving = l.leaving[:0]
-}
-
-// collect lets the first n dirty connections send.
-func (l *loop) collect(n int) {
-	for _, c := range l.dirty[:n] {
-		c.inDirty = false
-		if c.fd >= 0 && c.offer() {
-			l.sends = append(l.sends, transfer{c: c, fd: c.fd, buf: c.s.w.Buf})
-		}
-	}
-}
-
-// settleSends looks at what became of the sends.
-func (l *loop) settleSends() {
-	for i := range l.sends {
-		t := &l.sends[i]
-		l.netOut += int64(t.n)
-		l.writes++
-		t.c.sent(t)
-		*t = transfer{}
-	}
-	l.sends = l.sends[:0]
-	l.netOut -= l.early.bytes
-	l.writes -= l.early.writes
-	l.early.bytes, l.early.writes = 0, 0
 }
 
 // count publishes what this turn moved.

@@ -29,10 +29,10 @@ type loopConn struct {
 	buffers
 	l *loop
 
-	fd         int32  // -1 when it is closed
-	token      int32  // position in loop.conns
-	generation int32  // tells it from those that had the token before
-	watched    uint32 // events that are waited for
+	fd         int32 // -1 when it is closed
+	token      int32 // position in loop.conns
+	generation int32 // tells it from those that had the token before
+	watched    uint32
 	window     uint32 // of crowd, in which it had requests
 	state      connState
 	away       bool
@@ -41,7 +41,6 @@ type loopConn struct {
 	inMore     bool
 	inDirty    bool
 	timed      bool
-	polled     bool // the ring polls for data, it does not receive it
 
 	taken   int     // bytes of in that were consumed before it went away
 	used    int     // and by its goroutine since; otherwise what the last turn needed of in
@@ -116,10 +115,8 @@ func (c *loopConn) begin() {
 	}
 	l.conns[c.token] = c
 	c.generation = int32(c.s.id)
-	if c.watched = unix.EPOLLIN; l.ring != nil {
-		c.watched = 0
-		c.interest()
-	} else if err := l.poller.control(unix.EPOLL_CTL_ADD, int(c.fd), c.watched, c.token, c.generation); err != nil {
+	c.watched = unix.EPOLLIN
+	if err := l.poller.control(unix.EPOLL_CTL_ADD, int(c.fd), c.watched, c.token, c.generation); err != nil {
 		l.srv.log.Warn("session closed: the loop cannot watch it", "session", c.s.id, "err", err)
 		c.cut()
 		return
@@ -155,12 +152,6 @@ func (c *loopConn) interest() {
 	if want == c.watched || c.fd < 0 {
 		return
 	}
-	if c.l.ring != nil {
-		if more := want &^ c.watched; more != 0 {
-			c.arm(more)
-		}
-		return
-	}
 	c.watched = want
 	if err := c.l.poller.control(unix.EPOLL_CTL_MOD, int(c.fd), want, c.token, c.generation); err != nil {
 		c.l.srv.log.Warn("session closed: the loop cannot watch it", "session", c.s.id, "err", err)
@@ -183,17 +174,10 @@ func (c *loopConn) room(i int) []byte {
 	return c.in[c.filled:min(len(c.in), c.filled+maxRead)]
 }
 
-// Where the data of a turn is, other than in the slot of that number.
-const (
-	own  = -1 // in[:filled]
-	lent = -2 // in memory that belongs to others when the turn has ended
-)
-
-// received executes what was read; i is the place of t in its batch, or lent.
+// received executes what was read; i is the place of t in its batch.
 func (c *loopConn) received(t *transfer, i int) {
 	switch {
 	case t.errno == unix.EAGAIN:
-		c.interest()
 		return
 	case t.errno != 0:
 		c.cut()
@@ -210,18 +194,17 @@ func (c *loopConn) received(t *transfer, i int) {
 		if c.slice -= t.n; c.slice <= 0 {
 			c.cut()
 		}
-		c.interest()
 		return
 	case len(c.in) > 0:
 		c.filled += t.n
-		c.execute(c.in[:c.filled], own)
+		c.execute(c.in[:c.filled], -1)
 		return
 	}
 	c.execute(t.buf[:t.n], i)
 }
 
-// execute lets the session execute data, which is in the given slot of the loop, own
-// or lent.
+// execute lets the session execute data, which is in[:filled] or, if slot is not
+// negative, in that buffer of the loop.
 func (c *loopConn) execute(data []byte, slot int) {
 	s := c.s
 	s.pending.Store(int64(len(data)))
@@ -238,15 +221,9 @@ func (c *loopConn) execute(data []byte, slot int) {
 func (c *loopConn) settle(data []byte, n int, v verdict, slot int) {
 	switch {
 	case v == handOff:
-		switch { // the command's arguments are in data
-		case slot >= 0:
+		if slot >= 0 { // the command's arguments are in it
 			c.in, c.filled = data[:cap(data)], len(data)
 			c.l.slots[slot] = nil
-		case slot == lent:
-			in := c.l.pool.get(len(data))
-			c.in, c.filled = in[:cap(in)], len(data)
-			copy(c.in, data)
-			c.s.moveLater(data, c.in)
 		}
 		c.taken, c.away = n, true
 		c.l.leaving = append(c.l.leaving, c)
@@ -260,7 +237,7 @@ func (c *loopConn) settle(data []byte, n int, v verdict, slot int) {
 	c.used = len(data)
 	rest := data[n:]
 	switch {
-	case slot == own:
+	case slot < 0:
 		c.filled = copy(c.in, rest)
 	case len(rest) > 0:
 		in := c.l.pool.get(len(rest))
@@ -339,7 +316,7 @@ func (c *loopConn) goOn() {
 		return
 	}
 	c.hasRest = false
-	c.execute(c.in[:c.filled], own)
+	c.execute(c.in[:c.filled], -1)
 }
 
 // leave hands the session to a goroutine that may wait, for the command that
@@ -368,7 +345,7 @@ func (c *loopConn) back() {
 	if c.s.pushed() {
 		c.takePushes()
 	}
-	c.settle(c.in[:c.filled], c.taken+c.used, c.verdict, own)
+	c.settle(c.in[:c.filled], c.taken+c.used, c.verdict, -1)
 	c.interest()
 }
 
@@ -411,9 +388,6 @@ func (c *loopConn) linger() {
 func (c *loopConn) cut() {
 	if c.fd < 0 {
 		return
-	}
-	if c.l.ring != nil {
-		c.disarm()
 	}
 	unix.Close(int(c.fd))
 	c.fd = -1

@@ -14,7 +14,7 @@
 // has read, once per turn (Session.turn); the session parses whole pipelines,
 // executes them in order and leaves all replies in one buffer, which the
 // transport flushes once. The std transport has a goroutine per connection; on
-// Linux a few loops serve all connections, over io_uring or epoll.
+// Linux a few loops serve all connections, over epoll, with transfers one by one or in batches by io_uring.
 package server
 
 import (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"unsafe"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
@@ -310,19 +309,4 @@ func commandName(c *command.Command) string {
 		return "NULL"
 	}
 	return c.FullName()
-}
-
-// moveLater lets the arguments of the command that was put off be those in to, a
-// copy of from.
-func (s *Session) moveLater(from, to []byte) {
-	start := uintptr(unsafe.Pointer(&from[0]))
-	for i, a := range s.laterArgs {
-		if len(a) == 0 {
-			s.laterArgs[i] = to[:0]
-			continue
-		}
-		if at := uintptr(unsafe.Pointer(&a[0])) - start; at < uintptr(len(from)) {
-			s.laterArgs[i] = to[at : int(at)+len(a) : int(at)+len(a)]
-		}
-	}
 }

@@ -4,10 +4,10 @@ import "testing"
 
 // A loop waits for more than one request only while several connections are busy.
 func TestCrowd(t *testing.T) {
-	batch := func(from, n int, conns []*loopConn) []transfer {
-		var ts []transfer
+	batch := func(from, n int, conns []*loopConn) []*loopConn {
+		var ts []*loopConn
 		for i := range n {
-			ts = append(ts, transfer{c: conns[(from+i)%len(conns)]})
+			ts = append(ts, conns[(from+i)%len(conns)])
 		}
 		return ts
 	}
@@ -38,21 +38,6 @@ func TestCrowd(t *testing.T) {
 		w.note(batch(0, tt.now, conns))
 		if got := w.least(); got != tt.want {
 			t.Errorf("%s: waits for %d requests, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
-// The arguments of a command that is put off move with its bytes.
-func TestMoveLater(t *testing.T) {
-	from := []byte("GET key value")
-	to := append([]byte(nil), from...)
-	outside := []byte("outside")
-	s := Session{laterArgs: [][]byte{from[:3], from[4:7], from[8:13], from[3:3], outside}}
-	s.moveLater(from, to)
-	clear(from)
-	for i, want := range []string{"GET", "key", "value", "", "outside"} {
-		if string(s.laterArgs[i]) != want {
-			t.Errorf("argument %d is %q, want %q", i, s.laterArgs[i], want)
 		}
 	}
 }
