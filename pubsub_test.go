@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache"
+	"github.com/ringcache/ringcache/lua"
 )
 
 // until sends a command and PING with a token, and returns all that comes before
@@ -309,4 +310,33 @@ func (c *rawConn) hello(t *testing.T) {
 	if got, err := c.do([]string{"HELLO", "3"}); err != nil || !strings.HasPrefix(got, "map") {
 		t.Fatalf("HELLO 3: %s, %v", got, err)
 	}
+}
+
+// Scripts publish as in Redis.
+func TestScriptsPublish(t *testing.T) {
+	b := newBoth(t, ringcache.Options{Scripts: lua.New(nil)})
+	for _, c := range b.conns {
+		c.hello(t)
+		c.ask(t, "SUBSCRIBE c", `push[bulk string "subscribe" bulk string "c" :1]`)
+	}
+	same := func(args ...string) {
+		t.Helper()
+		var got [2]string
+		for i, c := range b.conns {
+			// Where the connection gets its own message, before the reply or
+			// behind it, is each server's choice.
+			lines := until(t, c, "token", args...)
+			slices.Sort(lines)
+			got[i] = strings.Join(lines, "\n")
+		}
+		if got[0] != got[1] {
+			t.Errorf("%q\n redis:      %s\n ring-cache: %s", args, got[0], got[1])
+		}
+	}
+	same("EVAL", "return redis.call('publish', 'c', ARGV[1])", "0", "hello")
+	same("EVAL", "redis.call('set', KEYS[1], 'v') return redis.call('publish', 'c', 'set')", "1", "k")
+	same("EVAL", "return redis.call('spublish', 'k', 'm')", "1", "k")
+	same("EVAL_RO", "return redis.call('publish', 'c', 'm')", "0")
+	same("EVAL", "return redis.call('publish', 'c')", "0")
+	same("EVAL", "return redis.call('subscribe', 'c')", "0")
 }

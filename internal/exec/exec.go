@@ -29,6 +29,9 @@ type Call struct {
 	Eng *engine.Engine
 	// Scripts runs EVAL; nil if there are none.
 	Scripts Scripts
+	// Publish sends a message for a script and counts who got it at this node;
+	// nil refuses it. It must not block.
+	Publish func(channel, message []byte, shard bool) int
 }
 
 type handler func(c *Call)

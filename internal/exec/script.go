@@ -98,10 +98,12 @@ func (c *Call) fromScript(readOnly bool) {
 		c.W.Error(errScriptArity)
 	case cmd.Flags.Has(command.NoScript):
 		c.W.Error(errScriptRefused)
-	case readOnly && cmd.Flags.Has(command.Write):
+	case readOnly && (cmd.Flags.Has(command.Write) || publishes(cmd.ID)):
 		c.W.Error(errScriptWrite)
 	case hasKeys && !c.owns():
 		c.W.Error(errScriptSlot)
+	case publishes(cmd.ID) && c.Publish != nil:
+		c.W.Int(int64(c.Publish(c.Args[1], c.Args[2], cmd.ID == command.SPublish)))
 	case hasKeys && Has(cmd.ID):
 		Keyed(c)
 	case cmd.ID == command.Ping && len(c.Args) == 1:
@@ -114,6 +116,8 @@ func (c *Call) fromScript(readOnly bool) {
 		c.W.Error(errScriptRefused)
 	}
 }
+
+func publishes(id command.ID) bool { return id == command.Publish || id == command.SPublish }
 
 // owns tells whether all keys lie in the slot that is held.
 func (c *Call) owns() bool {

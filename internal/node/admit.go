@@ -119,7 +119,7 @@ func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte,
 // keyless runs a command that has no keys.
 func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng, Scripts: n.o.Scripts}
+	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
 	done := exec.Keyless(c)
 	*c = exec.Call{}
 	n.calls.Put(c)
@@ -146,7 +146,7 @@ func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.
 // under executes the command under the hold of its slot, and ends the hold.
 func (n *Node) under(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts}
+	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}

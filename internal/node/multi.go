@@ -339,7 +339,7 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 // underHold executes a command with or without keys while a slot is held.
 func (n *Node) underHold(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
-	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts}
+	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
 	if cmd.HasKeys(args) {
 		exec.Keyed(c)
 	} else {

@@ -77,6 +77,7 @@ type Node struct {
 	counts                counters
 	diag                  diagnostics
 	casts                 casts
+	publish               func(channel, message []byte, shard bool) int // deliver, made once
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -115,6 +116,7 @@ func Open(o Options) (*Node, error) {
 		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
 	n.diag.open(o.Diagnostics)
+	n.publish = n.deliver
 	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.eng, Send: n.sendRelease, Logger: n.log})
 	n.inherit(took)
 	if err = n.openLinks(); err != nil {

@@ -54,14 +54,19 @@ func (n *Node) publishCommand(cmd *command.Command, args [][]byte, w *resp.Write
 			return
 		}
 	}
-	heard := 0
+	w.Int(int64(n.deliver(args[1], args[2], shard)))
+}
+
+// deliver hands a message to those who listen at this node, counts them, and lets
+// the other members have it.
+func (n *Node) deliver(channel, message []byte, shard bool) (heard int) {
 	if n.front != nil {
-		heard = n.front.Publish(args[1], args[2], shard)
+		heard = n.front.Publish(channel, message, shard)
 	}
 	if !shard {
-		n.cast(args[1], args[2])
+		n.cast(channel, message)
 	}
-	w.Int(int64(heard))
+	return heard
 }
 
 // cast lets every other member have a message, without waiting for any.
