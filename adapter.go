@@ -64,6 +64,14 @@ func (h handler) KeepsShards(_ *server.Session, channels [][]byte) string {
 	return h.n.KeepsShards(channels)
 }
 
+func (h handler) Track(s *server.Session, broadcast bool, prefixes []string) {
+	h.n.Track(session{s}, broadcast, prefixes)
+}
+
+func (h handler) Untrack(s *server.Session) { h.n.Untrack(session{s}) }
+
+func (h handler) Mark(s *server.Session, on bool) { h.n.Mark(session{s}, on) }
+
 // session is a server's session as a node sees it.
 type session struct{ *server.Session }
 

@@ -36,7 +36,8 @@ const (
 	DefaultOutputLimit = 64 << 20         // bytes per session
 	DefaultJoinTimeout = 10 * time.Second // Open waits so long for a seed
 	DefaultClusterName = "ringcache"
-	MaxClusterName     = 128 // bytes
+	DefaultTracking    = node.DefaultTrackingKeys // keys
+	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
 
 	gossipOffset   = 10000
@@ -146,6 +147,11 @@ type Options struct {
 	// replies is closed. Peers count, but are never refused.
 	BufferLimit int64
 
+	// TrackingKeys bounds the keys that are remembered for clients with CLIENT
+	// TRACKING; default 1,000,000. Beyond it, or 128 MiB, a client is told to
+	// forget some key that it has read.
+	TrackingKeys int
+
 	// IO is how connections are served: "epoll" by loops over epoll (Linux),
 	// "uring" by the same with transfers in batches by io_uring (Linux 5.19 or
 	// later, where it is allowed), "std" by a goroutine for each connection; "auto"
@@ -229,6 +235,7 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxValue, DefaultMaxValue)
 	set(&o.MaxClients, DefaultMaxClients)
 	set(&o.OutputLimit, DefaultOutputLimit)
+	set(&o.TrackingKeys, DefaultTracking)
 	o.BufferLimit = o.Buffers()
 	set(&o.JoinTimeout, DefaultJoinTimeout)
 	set(&o.Weight, 1)
@@ -314,7 +321,7 @@ func (o Options) validate() error {
 		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)
 	}
 	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients), "Loops": int64(o.Loops),
-		"OutputLimit": int64(o.OutputLimit), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
+		"OutputLimit": int64(o.OutputLimit), "TrackingKeys": int64(o.TrackingKeys), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
 		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {
 			add("%s is negative", name)

@@ -85,7 +85,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
 		Scripts: o.Scripts, Diagnostics: o.Diagnostics,
-		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, Logger: o.Logger,
+		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, TrackingKeys: o.TrackingKeys, Logger: o.Logger,
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those
 			// before it, must still be flushed.

@@ -138,6 +138,13 @@ const (
 	ClientNoTouch
 	ClientKill
 	ClientReply
+	ClientTracking
+	ClientCaching
+	ClientTrackingInfo
+	ClientGetRedir
+	ClientPause
+	ClientUnpause
+	ClientUnblock
 	ClientHelp
 
 	// Subcommands of COMMAND.

@@ -1,5 +1,7 @@
 package command
 
+import "slices"
+
 // connectionCommands concern the connection itself; the server executes them.
 var connectionCommands = []*Command{
 	{
@@ -53,7 +55,7 @@ var connectionCommands = []*Command{
 		ID: Client, Name: "client", Arity: -2, Group: "connection", Since: "2.4.0",
 		Summary: "Container of the commands about client connections.", Complexity: "Depends on subcommand.",
 		Conn: true,
-		Subs: clientSubs,
+		Subs: slices.Concat(clientSubs, clientTrackingSubs, clientPauseSubs),
 	},
 	{
 		ID: CommandCmd, Name: "command", Arity: -1, Flags: Loading | Stale, Group: "server", Since: "2.8.13",

@@ -99,7 +99,8 @@ type Engine struct {
 	debt     atomic.Int64  // bytes that waiting writers need from shards held by others
 	windows  atomic.Int64  // bytes of the filters of pull windows
 	policy   atomic.Pointer[policy]
-	picks    atomic.Uint64 // state of sampling outside any shard lock
+	observer atomic.Pointer[Observer] // nil: nobody wants to know
+	picks    atomic.Uint64            // state of sampling outside any shard lock
 
 	tally   tally
 	classes *classTable // nil = all entries are of class 0
@@ -381,6 +382,9 @@ func (e *Engine) SetServing(slot uint16, on bool) {
 	s.mark(e.place(slot), cellServing, on && !e.closed.Load())
 	if !on && s.watched != nil {
 		s.noteLoss(slot & (Slots - 1))
+	}
+	if o := e.observer.Load(); o != nil && !on {
+		(*o).Lost(s.id, slot&(Slots-1))
 	}
 	s.unlock()
 }

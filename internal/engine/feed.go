@@ -196,8 +196,8 @@ func (s *shard) emit(kind EventKind, slot uint16, key []byte, deadline int64) {
 	if s.watched != nil {
 		s.noteChange(kind, slot, key)
 	}
-	if len(s.feeds) == 0 {
-		return
+	if o := s.e.observer.Load(); o != nil {
+		s.tell(o, kind, slot, key)
 	}
 	for _, f := range s.feeds {
 		if f.wants(slot) {

@@ -248,6 +248,9 @@ func (e *Engine) Flush() {
 		s.emit(EventFlush, AllSlots, nil, 0)
 		s.unlock()
 	}
+	if o := e.observer.Load(); o != nil {
+		(*o).Flushed()
+	}
 }
 
 // RandomKey appends a random live key of the served slots to dst. All keys are

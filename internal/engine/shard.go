@@ -41,6 +41,7 @@ type shardState struct {
 	watched map[watchedKey][]watcher // nil if there is none
 
 	feeds []*Feed // replaced, never changed in place
+	told  []byte  // the key that the Observer is being told
 	rand  rng
 	sweep
 	scratch *batch // copies of the running write's key and value, once anything may move
@@ -210,7 +211,7 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 		s.invalidated++
 		kind = EventInvalidate
 	}
-	if len(s.feeds) > 0 || s.watched != nil {
+	if len(s.feeds) > 0 || s.watched != nil || s.e.observer.Load() != nil {
 		s.emit(kind, slot, s.key(r), s.deadline(r))
 	}
 	st.keys.Add(-1)

@@ -26,6 +26,9 @@ type Txn struct {
 	now      int64 // unread until it is needed
 	slot     uint16
 	held     bool
+	special  bool     // author or still is set
+	still    bool     // reads leave recency as it is
+	author   uint64   // who makes the changes, for the Observer
 	borrowed [][]byte // checked builds only: what was lent, to be overwritten
 }
 
@@ -40,6 +43,9 @@ func (t *Txn) Unlock() {
 	t.check()
 	t.mutated()
 	t.held = false
+	if t.special {
+		t.special, t.still, t.author = false, false, 0
+	}
 	t.s.unlock()
 }
 
@@ -57,6 +63,9 @@ func (t *Txn) Slot() uint16 { return t.slot }
 // until the next mutation through this Txn or Unlock.
 func (t *Txn) Get(key []byte) (Item, bool) {
 	l, r := t.live(key)
+	if t.still {
+		return t.observe(l, r)
+	}
 	if t.s.shadow != nil {
 		if h := t.s.e.hash.sum(key); uint32(h)&t.s.shadowMask == 0 {
 			t.s.sample(h, true)
@@ -70,6 +79,16 @@ func (t *Txn) Get(key []byte) (Item, bool) {
 	it := t.lend(r)
 	r.hit(t.s.e.tick())
 	return it, true
+}
+
+// observe is the rest of Get where recency stays as it is.
+func (t *Txn) observe(l loc, r record) (Item, bool) {
+	if l == 0 {
+		t.s.misses++
+		return Item{}, false
+	}
+	t.s.hits++
+	return t.lend(r), true
 }
 
 // Peek is Get without counting and without changing recency.

@@ -57,6 +57,9 @@ func (s *shard) put(slot uint16, h uint64, key, value []byte, deadline, now int6
 			if s.watched != nil {
 				s.noteChange(EventDelete, slot, key) // it was there for a moment
 			}
+			if o := s.e.observer.Load(); o != nil {
+				s.tell(o, EventDelete, slot, key)
+			}
 		} else {
 			s.remove(s.slot(slot), slot, h, old, byDeletion)
 		}

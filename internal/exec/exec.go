@@ -32,6 +32,9 @@ type Call struct {
 	// Publish sends a message for a script and counts who got it at this node;
 	// nil refuses it. It must not block.
 	Publish func(channel, message []byte, shard bool) int
+	// Read is told of each command with keys that a script calls, before it is
+	// executed; nil: nobody wants to know.
+	Read func(cmd *command.Command, args [][]byte)
 }
 
 type handler func(c *Call)

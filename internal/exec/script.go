@@ -105,6 +105,9 @@ func (c *Call) fromScript(readOnly bool) {
 	case publishes(cmd.ID) && c.Publish != nil:
 		c.W.Int(int64(c.Publish(c.Args[1], c.Args[2], cmd.ID == command.SPublish)))
 	case hasKeys && Has(cmd.ID):
+		if c.Read != nil {
+			c.Read(cmd, c.Args)
+		}
 		Keyed(c)
 	case cmd.ID == command.Ping && len(c.Args) == 1:
 		c.W.Simple("PONG")

@@ -24,6 +24,18 @@ type Session interface {
 	SetPeer(bool)
 	// CloseAfterReply ends the session once its replies are flushed.
 	CloseAfterReply()
+	// NoTouch tells whether its reads leave the recency of keys as it is, Tracks
+	// whether the keys that its current command reads are to be remembered.
+	// Neither, unless the session is marked.
+	NoTouch() bool
+	Tracks() bool
+	// Marked tells whether Mark was called with true last.
+	Marked() bool
+	// Invalidate tells the client that a key is not what it has read; own says
+	// that the client changed it itself. InvalidateAll says it of all keys. They
+	// do not block, and any goroutine may call them, also under a hold.
+	Invalidate(key []byte, own bool)
+	InvalidateAll()
 }
 
 const errCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
@@ -92,12 +104,13 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 // onData runs a command of a client on the data.
 func (n *Node) onData(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	if !n.nudge(s, cmd, args, w) {
-		n.execute(n.ctx, cmd, args, w)
+		n.execute(n.ctx, s, cmd, args, w)
 	}
 }
 
-// execute runs a command on the data: on its slot, or over the whole node.
-func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte, w *resp.Writer) {
+// execute runs a command on the data: on its slot, or over the whole node. s is
+// nil where it comes from no client of this node.
+func (n *Node) execute(ctx context.Context, s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	var room [32]int
 	keys := cmd.AppendKeys(room[:0], args)
 	if len(keys) == 0 {
@@ -111,8 +124,8 @@ func (n *Node) execute(ctx context.Context, cmd *command.Command, args [][]byte,
 			return
 		}
 	}
-	if !n.onSlot(cmd, args, slot, w) {
-		n.elsewhere(ctx, cmd, args, slot, w)
+	if !n.onSlot(s, cmd, args, slot, w) {
+		n.elsewhere(ctx, s, cmd, args, slot, w)
 	}
 }
 
@@ -130,7 +143,7 @@ func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
 
 // onSlot executes the command if this node serves the slot. The serving bit,
 // read under the shard lock, alone decides.
-func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) bool {
+func (n *Node) onSlot(s Session, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) bool {
 	if exec.IsEval(cmd.ID) {
 		n.long.Add(1)
 		defer n.long.Add(-1)
@@ -139,14 +152,17 @@ func (n *Node) onSlot(cmd *command.Command, args [][]byte, slot uint16, w *resp.
 	if err != nil {
 		return false
 	}
-	n.under(cmd, args, slot, tx, w)
+	n.under(s, cmd, args, slot, tx, w)
 	return true
 }
 
 // under executes the command under the hold of its slot, and ends the hold.
-func (n *Node) under(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
+func (n *Node) under(s Session, cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
 	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
+	if s != nil && n.track.marked.Load() != 0 && s.Marked() {
+		n.attend(s, c)
+	}
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}
@@ -159,13 +175,13 @@ func (n *Node) under(cmd *command.Command, args [][]byte, slot uint16, tx *engin
 // bit; MOVED back is never answered, so that redirects cannot loop. A node that
 // is joining waits until it has a place: no client knows it yet, unless as the
 // process that ran here before, whose place the others keep for it.
-func (n *Node) elsewhere(ctx context.Context, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) {
+func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, serveWait)
 	defer cancel()
 	var asked uint64 // hash of the View whose former owners were asked
 	for {
 		changed := n.barrier.Changed() // before the look, so that no change is missed
-		if n.onSlot(cmd, args, slot, w) {
+		if n.onSlot(s, cmd, args, slot, w) {
 			return
 		}
 		p := n.pub.Load()
@@ -177,6 +193,7 @@ func (n *Node) elsewhere(ctx context.Context, cmd *command.Command, args [][]byt
 		if owner >= 0 && p.isSelf(owner) && asked != p.view.Hash() {
 			asked = p.view.Hash()
 			if n.forward(ctx, p, cmd, args, slot, w) {
+				n.disown(s, cmd, args)
 				return
 			}
 			continue // the bit may have been set meanwhile

@@ -50,7 +50,7 @@ var fixedParams = map[string]string{
 	"hz": "10", "io-threads": "1", "latency-tracking": "yes", "latency-tracking-info-percentiles": "50 99 99.9", "lazyfree-lazy-eviction": "no", "lazyfree-lazy-expire": "no",
 	"loglevel": "notice", "maxmemory-samples": "5", "notify-keyspace-events": "", "protected-mode": "no", "proto-max-bulk-len": "536870912",
 	"replica-read-only": "yes", "save": "", "tcp-backlog": "511",
-	"tcp-keepalive": "300", "timeout": "0", "tracking-table-max-keys": "1000000",
+	"tcp-keepalive": "300", "timeout": "0",
 }
 
 // variable is a parameter that CONFIG SET changes.
@@ -117,6 +117,19 @@ var variableParams = map[string]variable{
 				return nil, fmt.Errorf("argument must be between 1 and %d inclusive", maxClients)
 			}
 			return func() error { n.setMaxClients(count); return nil }, nil
+		},
+	},
+	"tracking-table-max-keys": {
+		get: func(n *Node) string { return strconv.FormatInt(n.track.maxKeys.Load(), 10) },
+		check: func(n *Node, v string) (func() error, error) {
+			count, err := strconv.ParseInt(v, 10, 64)
+			switch {
+			case err != nil:
+				return nil, errors.New("argument couldn't be parsed into an integer")
+			case count < 0:
+				return nil, errors.New("argument must be between 0 and 9223372036854775807 inclusive")
+			}
+			return func() error { n.track.maxKeys.Store(count); n.track.trim(); return nil }, nil
 		},
 	},
 }

@@ -148,7 +148,7 @@ func (n *Node) call(ctx context.Context, name string, args ...[]byte) (resp.Valu
 	cmd := command.Lookup([]byte(name))
 	all := append([][]byte{[]byte(cmd.Name)}, args...)
 	w := resp.Writer{Proto: 3}
-	n.execute(ctx, cmd, all, &w)
+	n.execute(ctx, nil, cmd, all, &w)
 	var parser resp.ReplyParser
 	v, _, err := parser.Next(w.Buf, nil)
 	if err != nil {

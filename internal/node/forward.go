@@ -81,7 +81,7 @@ func (n *Node) forwarded(args [][]byte, w *resp.Writer) {
 	}
 	proto := w.Proto
 	w.Proto = 3 // the richer form; the asker turns it into its client's
-	if !n.onSlot(cmd, args, slot, w) {
+	if !n.onSlot(nil, cmd, args, slot, w) {
 		w.Error(codeNotServing + " slot " + strconv.Itoa(int(slot)))
 	}
 	w.Proto = proto

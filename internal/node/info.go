@@ -120,7 +120,8 @@ func infoClients(n *Node, t *infoText) {
 	t.add("client_recent_max_input_buffer", f.RecentInput)
 	t.add("client_recent_max_output_buffer", f.RecentOutput)
 	t.add("blocked_clients", 0)
-	t.add("tracking_clients", 0)
+	clients, _, _, _ := n.track.figures()
+	t.add("tracking_clients", clients)
 	t.add("watching_clients", n.watchers.Load())
 	t.add("pubsub_clients", f.Listening)
 	t.add("clients_in_timeout_table", 0)
@@ -193,10 +194,14 @@ func infoStats(n *Node, t *infoText) {
 	t.add("ringcache_pubsub_sent", n.casts.sent.Load())       // to peers, once for each
 	t.add("ringcache_pubsub_dropped", n.casts.dropped.Load()) // a peer was too slow, or away
 	for _, name := range []string{"latest_fork_usec", "total_forks", "migrate_cached_sockets",
-		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses", "tracking_total_keys",
-		"tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"} {
+		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"} {
 		t.add(name, 0)
 	}
+	_, keys, items, prefixes := n.track.figures()
+	t.add("tracking_total_keys", keys)
+	t.add("tracking_total_items", items)
+	t.add("tracking_total_prefixes", prefixes)
+	t.add("unexpected_error_replies", 0)
 	t.add("total_error_replies", n.counts.errors.Load())
 	t.add("dump_payload_sanitizations", 0)
 	t.add("total_reads_processed", f.Reads)

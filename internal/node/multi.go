@@ -320,7 +320,7 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 		case tx == nil:
 			n.Exec(s, cmd, args, w)
 		default:
-			n.underHold(cmd, args, slot, tx, w)
+			n.underHold(s, cmd, args, slot, tx, w)
 		}
 		now := n.clock.elapsed()
 		n.told(s, cmd, args, w.Buf[start:], now-since)
@@ -337,10 +337,13 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 }
 
 // underHold executes a command with or without keys while a slot is held.
-func (n *Node) underHold(cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
+func (n *Node) underHold(s Session, cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
 	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
 	if cmd.HasKeys(args) {
+		if n.track.marked.Load() != 0 && s.Marked() {
+			n.attend(s, c)
+		}
 		exec.Keyed(c)
 	} else {
 		exec.Keyless(c)

@@ -78,6 +78,7 @@ type Node struct {
 	diag                  diagnostics
 	casts                 casts
 	publish               func(channel, message []byte, shard bool) int // deliver, made once
+	track                 *tracking
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -109,6 +110,7 @@ func Open(o Options) (*Node, error) {
 		return nil, err
 	}
 	took := time.Since(began)
+	n.track = newTracking(n.eng, o.TrackingKeys)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.seeds = &seedList{base: o.Discovery}
 	n.calls.New = func() any { return new(exec.Call) }

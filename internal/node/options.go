@@ -127,6 +127,9 @@ type Options struct {
 	Version    string // redis_version
 	Password   string // for CONFIG GET
 	MaxClients int
+	// TrackingKeys is how many keys are remembered for clients that track what
+	// they read; 0: DefaultTrackingKeys, below 0: any number.
+	TrackingKeys int
 
 	// Dialer reaches peers; nil: TCP.
 	Dialer link.Dialer

@@ -56,7 +56,7 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 	}
 	tx, busy := n.tryHold(slot)
 	if tx != nil {
-		n.under(cmd, args, slot, tx, w)
+		n.under(s, cmd, args, slot, tx, w)
 		return true
 	}
 	if busy {

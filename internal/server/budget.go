@@ -216,6 +216,7 @@ func (t *buffers) maxWaiting() int {
 // discard gives back the buffers of the session's goroutine, which needs them
 // no more.
 func (t *buffers) discard() {
+	t.s.endTracking()
 	t.s.endPushes()
 	t.in, t.filled, t.lists = nil, 0, 0
 	t.s.w.Buf, t.s.parser = nil, resp.Parser{}

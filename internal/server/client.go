@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
@@ -39,6 +40,22 @@ func (s *Session) client(cmd *command.Command, args [][]byte) {
 		s.clientSwitch(args[2], func(p *profile, on bool) { p.noEvict = on })
 	case command.ClientNoTouch:
 		s.clientSwitch(args[2], func(p *profile, on bool) { p.noTouch = on })
+		s.remark()
+	case command.ClientPause:
+		s.clientPause(args)
+	case command.ClientUnpause:
+		s.srv.pause.end()
+		w.Simple("OK")
+	case command.ClientUnblock:
+		s.clientUnblock(args)
+	case command.ClientTracking:
+		s.clientTracking(args)
+	case command.ClientCaching:
+		s.clientCaching(args[2])
+	case command.ClientTrackingInfo:
+		s.trackingInfo()
+	case command.ClientGetRedir:
+		w.Int(s.tracks.Load().redirection())
 	case command.ClientReply:
 		s.clientReply(args[2])
 	case command.ClientKill:
@@ -176,44 +193,49 @@ func (s *Session) eachClient(fn func(*Session)) {
 func (s *Session) appendInfo(b []byte) []byte {
 	now := s.srv.o.Now().Sub(s.created)
 	p := s.profile.Load()
-	flags := ""
-	if p.readOnly {
-		flags += "r"
-	}
-	if p.noEvict {
-		flags += "e"
-	}
-	if p.noTouch {
-		flags += "T"
-	}
-	if s.queued.Load() > 0 {
-		flags += "x"
-	}
+	tr := s.tracks.Load()
 	channels, shards, patterns := s.srv.hub.counts(s)
-	if channels+shards+patterns > 0 {
-		flags += "P"
-	}
-	if s.monitors.Load() {
-		flags += "O"
-	}
-	if flags == "" {
-		flags = "N"
-	}
 	b = fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=%s",
 		s.id, addrText(s.remote), addrText(s.local), p.name, int64(now.Seconds()),
-		max(0, (now.Milliseconds()-s.active.Load())/1000), flags, channels, patterns, shards, s.queuedText())
+		max(0, (now.Milliseconds()-s.active.Load())/1000), s.flags(p, tr, channels+shards+patterns > 0), channels, patterns, shards, s.queuedText())
 	out := s.transport.queued() + s.pushBytes()
 	held := s.held.Load()
-	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		s.pending.Load(), max(0, held-s.pending.Load()), held, held, out, held+int64(out),
-		commandName(s.last.Load()), "default", p.proto, p.libName, p.libVersion)
+		commandName(s.last.Load()), "default", tr.redirection(), p.proto, p.libName, p.libVersion)
+}
+
+// flags are the letters of CLIENT LIST, in Redis's order.
+func (s *Session) flags(p *profile, tr *tracking, listens bool) string {
+	var b []byte
+	add := func(on bool, letter byte) {
+		if on {
+			b = append(b, letter)
+		}
+	}
+	add(s.monitors.Load(), 'O')
+	add(listens, 'P')
+	add(s.queued.Load() > 0, 'x')
+	add(s.waits.Load(), 'b')
+	add(tr != nil, 't')
+	add(tr != nil && tr.broken.Load(), 'R')
+	add(tr != nil && tr.broadcast, 'B')
+	add(p.readOnly, 'r')
+	add(p.noEvict, 'e')
+	add(p.noTouch, 'T')
+	if len(b) == 0 {
+		return "N"
+	}
+	return string(b)
 }
 
 // killFilter says which sessions CLIENT KILL ends.
 type killFilter struct {
 	id            uint64
 	addr, laddr   []byte
-	kinds         []clientKind // of all that are given, a session must have each
+	kinds         []clientKind  // of all that are given, a session must have each
+	minAge        time.Duration // 0: any
+	now           time.Time     // for minAge
 	includeMyself bool
 }
 
@@ -223,7 +245,7 @@ func (f *killFilter) matches(c *Session) bool {
 			return false
 		}
 	}
-	return (f.id == 0 || f.id == c.id) &&
+	return (f.minAge == 0 || f.now.Sub(c.created) >= f.minAge) && (f.id == 0 || f.id == c.id) &&
 		(f.addr == nil || string(f.addr) == addrText(c.remote)) &&
 		(f.laddr == nil || string(f.laddr) == addrText(c.local))
 }
@@ -243,6 +265,7 @@ func (s *Session) clientKill(args [][]byte) {
 		s.w.Error(fault)
 		return
 	}
+	f.now = s.srv.o.Now()
 	s.w.Int(int64(s.kill(f)))
 }
 
@@ -283,6 +306,15 @@ func parseKill(args [][]byte) (*killFilter, string) {
 				return nil, "ERR Unknown client type '" + string(value) + "'"
 			}
 			f.kinds = append(f.kinds, kind)
+		case isWord(opt, "MAXAGE"):
+			age, ok := resp.ParseInt(value)
+			switch {
+			case !ok:
+				return nil, "ERR maxage is not an integer or out of range"
+			case age < 1:
+				return nil, "ERR maxage must be greater than 0"
+			}
+			f.minAge = time.Duration(min(age, maxPause/1000)) * time.Second
 		case isWord(opt, "ADDR"):
 			f.addr = value
 		case isWord(opt, "LADDR"):
@@ -300,43 +332,4 @@ func parseKill(args [][]byte) (*killFilter, string) {
 		}
 	}
 	return f, ""
-}
-
-var clientHelp = []string{
-	"GETNAME",
-	"    Return the name of the current connection.",
-	"ID",
-	"    Return the ID of the current connection.",
-	"INFO",
-	"    Return information about the current client connection.",
-	"KILL <ip:port>",
-	"    Kill connection made from <ip:port>.",
-	"KILL <option> <value> [<option> <value> [...]]",
-	"    Kill connections. Options are:",
-	"    * ADDR (<ip:port>|<unixsocket>:0)",
-	"      Kill connections made from the specified address",
-	"    * LADDR (<ip:port>|<unixsocket>:0)",
-	"      Kill connections made to specified local address",
-	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-	"      Kill connections by type.",
-	"    * USER <username>",
-	"      Kill connections authenticated by <username>.",
-	"    * SKIPME (YES|NO)",
-	"      Skip killing current connection (default: yes).",
-	"LIST [options ...]",
-	"    Return information about client connections. Options:",
-	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-	"      Return clients of specified type.",
-	"REPLY (ON|OFF|SKIP)",
-	"    Control the replies sent to the current connection.",
-	"SETINFO <option> <value>",
-	"    Set client meta attr. Options are:",
-	"    * LIB-NAME: the client lib name.",
-	"    * LIB-VER: the client lib version.",
-	"SETNAME <name>",
-	"    Assign the name <name> to the current connection.",
-	"NO-EVICT (ON|OFF)",
-	"    Protect current client connection from eviction.",
-	"NO-TOUCH (ON|OFF)",
-	"    Will not touch LRU/LFU stats when this mode is on.",
 }

@@ -98,6 +98,7 @@ func (s *Session) reset() {
 	s.endMonitor()
 	s.profile.Store(&emptyProfile)
 	s.w.Proto = emptyProfile.proto
+	s.endTracking()
 	s.asking, s.replyOff, s.skip, s.skipNext = false, false, false, false
 	if s.trusted() {
 		s.prepare()

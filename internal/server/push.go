@@ -37,8 +37,9 @@ var noOutbox = &outbox{closed: true}
 // Push hands the session an out-of-band message: msg, one RESP3 push (">2...")
 // that a session which speaks RESP2 gets as an array. It is copied. Messages
 // arrive in order, between two replies and never inside one; one that is pushed
-// while a command of the session is executed follows its reply. CLIENT REPLY
-// does not hold them back. An idle session sends them at once.
+// while a command of the session is executed follows its reply, and one that was
+// pushed before precedes it. CLIENT REPLY does not hold them back. An idle session
+// sends them at once.
 //
 // Push never blocks and any goroutine may call it, also under a lock. It reports
 // false if the session has ended, or is cut off because what it has not sent
@@ -193,7 +194,7 @@ func (s *Session) pushesGrew() {
 }
 
 // enterTurn and leaveTurn are around a turn: what is pushed meanwhile wakes
-// nobody, because the session takes it after each command and in leaveTurn.
+// nobody, because the session takes it before each command and in leaveTurn.
 func (s *Session) enterTurn() {
 	if o := s.outbox.Load(); o != nil {
 		o.mu.Lock()

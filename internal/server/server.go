@@ -185,6 +185,7 @@ type Server struct {
 	counters counters
 	budget   budget
 	outboxes outboxPool
+	pause    pause
 	prompt   PromptHandler // the Handler, if it is one
 	observer Observer      // the Handler, if it is one
 	keeper   ShardKeeper   // the Handler, if it is one
@@ -194,7 +195,8 @@ type Server struct {
 	made     time.Time
 	steady   bool // Options.Now is the real clock
 
-	transactor       Transactor       // the Handler, if it is one
+	tracker          Tracker          // the Handler, if it is one
+	transactor       Transactor       // the same
 	promptTransactor PromptTransactor // the same
 
 	mu       sync.Mutex
@@ -235,6 +237,7 @@ func New(o Options) (*Server, error) {
 	s.observer, _ = o.Handler.(Observer)
 	s.keeper, _ = o.Handler.(ShardKeeper)
 	s.SetNotable(Limits{Slow: -1, Request: -1, Reply: -1})
+	s.tracker, _ = o.Handler.(Tracker)
 	s.transactor, _ = o.Handler.(Transactor)
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2

@@ -81,16 +81,22 @@ type Session struct {
 	errors   uint32
 	lastSeen *command.Command
 	replyOff bool // CLIENT REPLY OFF
+	caching  bool // CLIENT CACHING was given for the current command or transaction
+	marked   bool // the Tracker was told by Mark
 	tight    bool // w.Buf is beyond the budget: flush and give it back
+
+	postponed bool // later waits for the end of a pause
 
 	isPeer   atomic.Bool
 	monitors atomic.Bool // MONITOR is on
+	waits    atomic.Bool // for the end of a pause
 	stop     atomic.Uint32
-	outbox   atomic.Pointer[outbox] // nil: nothing was ever pushed
-	active   atomic.Int64           // ms since created, at the last turn
-	queued   atomic.Int64           // commands of the open transaction and one more; 0 without
-	pending  atomic.Int64           // bytes read and not yet parsed
-	held     atomic.Int64           // bytes of both buffers and the parser's lists
+	outbox   atomic.Pointer[outbox]   // nil: nothing was ever pushed
+	tracks   atomic.Pointer[tracking] // nil: CLIENT TRACKING is off
+	active   atomic.Int64             // ms since created, at the last turn
+	queued   atomic.Int64             // commands of the open transaction and one more; 0 without
+	pending  atomic.Int64             // bytes read and not yet parsed
+	held     atomic.Int64             // bytes of both buffers and the parser's lists
 	last     atomic.Pointer[command.Command]
 	profile  atomic.Pointer[profile]
 }
@@ -210,4 +216,5 @@ func (s *Session) interrupt(how uint32) {
 		}
 	}
 	s.transport.interrupt(how == stopCut)
+	s.srv.pause.look()
 }

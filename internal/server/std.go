@@ -125,6 +125,17 @@ func (t *stdTransport) loop() bool {
 			var n int
 			n, v = t.s.turn(t.in[:t.filled])
 			used := max(t.filled, len(t.s.w.Buf))
+			for v == handOff {
+				// The replies so far go first; what waits has its arguments in t.in.
+				if err := t.flush(); err != nil {
+					t.sendFailed(err)
+					return false
+				}
+				var more int
+				more, v = t.s.turn(t.in[n:t.filled])
+				n += more
+				used = max(used, len(t.s.w.Buf))
+			}
 			if n > 0 {
 				t.filled = copy(t.in, t.in[n:t.filled])
 			}

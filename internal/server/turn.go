@@ -48,11 +48,11 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 	var args [][]byte // of the last command
 	defer s.settle(&v, &args)
 	if s.later != nil {
+		s.takePushes()
 		s.resume()
 		if s.closing {
 			return 0, endSession
 		}
-		s.takePushes()
 	}
 	for n < len(in) {
 		next, size, err := s.parser.Next(in[n:], s.limits)
@@ -65,6 +65,9 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		case len(next) > 0:
 			args = next
 			s.most = max(s.most, int32(len(args)))
+			if s.outbox.Load() != nil {
+				s.takePushes()
+			}
 			s.execute(args, size)
 		}
 		if s.closing {
@@ -72,9 +75,6 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 		}
 		if s.later != nil {
 			return n, handOff
-		}
-		if s.outbox.Load() != nil {
-			s.takePushes()
 		}
 		if n < len(in) && (s.tight || len(s.w.Buf) >= flushAt || s.commands >= turnCommands) {
 			return n, runAgain
@@ -163,9 +163,17 @@ func (s *Session) resume() {
 	cmd, args := s.later, s.laterArgs
 	s.later, s.laterArgs = nil, nil
 	s.mark, s.watch.ran = len(s.w.Buf), true
-	if cmd.Conn { // EXEC
+	switch {
+	case s.postponed:
+		s.postponed = false
+		if s.outwait(cmd) {
+			s.perform(cmd, args)
+		} else {
+			s.closing = true
+		}
+	case cmd.Conn: // EXEC
 		s.connection(cmd, args)
-	} else {
+	default:
 		s.handle(cmd, args)
 	}
 	s.finish(cmd, args, wireSize(args))
@@ -211,6 +219,9 @@ func (s *Session) finish(cmd *command.Command, args [][]byte, size int) {
 	if cmd == nil || cmd.ID != command.Asking {
 		s.asking = false
 	}
+	if s.caching && s.multi == nil && !keepsCaching(cmd) {
+		s.caching = false
+	}
 	if s.replyOff || s.skip {
 		s.w.Buf = s.w.Buf[:s.mark]
 	}
@@ -254,6 +265,17 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 		s.w.Error("NOAUTH Authentication required.")
 	case s.confined() && !mayListen(cmd.ID):
 		s.refuseConfined(cmd)
+	case s.srv.pause.active.Load() && s.paused(cmd):
+		s.later, s.laterArgs, s.postponed = cmd, args, true
+	default:
+		s.perform(cmd, args)
+	}
+	return cmd
+}
+
+// perform executes or queues a command that was checked.
+func (s *Session) perform(cmd *command.Command, args [][]byte) {
+	switch {
 	case s.multi != nil && queues(cmd.ID):
 		s.enqueue(cmd, args)
 	case cmd.Conn:
@@ -265,7 +287,6 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 		s.watch.ran = true
 		s.handle(cmd, args)
 	}
-	return cmd
 }
 
 // mayUse tells whether the session may use an internal command: a peer may use
