@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/acl"
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/resp"
@@ -85,6 +86,8 @@ func (f front) Stats() node.FrontStats {
 	s := f.Server.Stats()
 	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
 		NetIn: s.NetIn, NetOut: s.NetOut, Reads: s.Reads, Writes: s.Writes, RecentInput: s.RecentInput, RecentOutput: s.RecentOutput, OutputLimit: s.OutputLimit,
+		DeniedAuth: f.Server.Denials(acl.DeniedAuth), DeniedCommand: f.Server.Denials(acl.DeniedCommand),
+		DeniedKey: f.Server.Denials(acl.DeniedKey), DeniedChannel: f.Server.Denials(acl.DeniedChannel),
 		BufferBytes: s.BufferBytes, BufferLimit: s.BufferLimit, BufferRefusals: s.BufferRefusals,
 		Channels: s.Channels, ShardChannels: s.ShardChannels, Patterns: s.Patterns, Listening: s.Listening,
 		CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}

@@ -132,8 +132,15 @@ type Options struct {
 	// methods are called under locks of the cache.
 	Eviction EvictionPolicy
 
-	// Password that clients give by AUTH or HELLO; empty: none.
+	// Password of the user "default", who is meant where clients give a password
+	// alone by AUTH or HELLO; empty: none.
 	Password string
+	// Users are further users, each a line of ACL rules: "alice on >secret ~app:*
+	// +@read". ACLFile is a file that has such lines, with the word "user" in
+	// front, instead: ACL LOAD and ACL SAVE read and write it, and a user "default"
+	// there replaces Password. It must exist. All nodes of a cluster need the same.
+	Users   []string
+	ACLFile string
 	// MaxClients bounds accepted sessions; default 10000. One more is told so
 	// and closed.
 	MaxClients int
@@ -316,6 +323,9 @@ func (o Options) validate() error {
 	if d := o.Diagnostics.WithDefaults(); !slices.Contains(DebugCommands(), d.DebugCommand) || max(d.SlowKept, d.RequestsKept, d.RepliesKept) > node.MaxKept {
 		add("diagnostics: who may use DEBUG is %q, must be one of %s; a log keeps at most %d entries",
 			d.DebugCommand, strings.Join(DebugCommands(), ", "), node.MaxKept)
+	}
+	if err := server.CheckUsers(o.Users, o.ACLFile); err != nil {
+		add("%w", err)
 	}
 	if len(o.Zone) > topology.MaxZone {
 		add("the zone has %d bytes, limit %d", len(o.Zone), topology.MaxZone)

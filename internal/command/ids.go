@@ -127,6 +127,22 @@ const (
 	ScriptKill
 	ScriptLoad
 
+	// Users and their rules.
+	ACL
+	ACLCat
+	ACLDelUser
+	ACLDryRun
+	ACLGenPass
+	ACLGetUser
+	ACLHelp
+	ACLList
+	ACLLoad
+	ACLLog
+	ACLSave
+	ACLSetUser
+	ACLUsers
+	ACLWhoAmI
+
 	// Subcommands of CLIENT.
 	ClientID
 	ClientSetName

@@ -36,7 +36,7 @@ func TestEveryIDIsUsedOnce(t *testing.T) {
 }
 
 func TestConnCommands(t *testing.T) {
-	want := strings.Fields("asking auth client command discard echo exec hello monitor multi ping psubscribe pubsub punsubscribe quit readonly readwrite reset select ssubscribe subscribe sunsubscribe unsubscribe")
+	want := strings.Fields("acl asking auth client command discard echo exec hello monitor multi ping psubscribe pubsub punsubscribe quit readonly readwrite reset select ssubscribe subscribe sunsubscribe unsubscribe")
 	var got []string
 	for _, c := range All() {
 		if c.Conn {

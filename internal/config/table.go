@@ -84,6 +84,11 @@ var keys = []Key{
 	text(Key{Name: "password", Group: "Clients", Secret: true, Example: "another long random string",
 		Usage: "password that clients give with AUTH or HELLO; without it everybody who reaches addr is let in"},
 		maxText, func(c *Config) *string { return &c.Options.Password }),
+	userList(Key{Name: "users", Group: "Clients", Secret: true, Example: "alice on >secret ~app:* +@read; bob on >other ~* &* +@all -@dangerous",
+		Usage: "further users with what they may do, in Redis's words for ACL SETUSER, separated by semicolons; every node of a cluster needs the same"}),
+	text(Key{Name: "aclfile", Group: "Clients", Example: "users.acl",
+		Usage: "file with a line of ACL rules for each user, instead of users; ACL LOAD and ACL SAVE read and write it; a user default there replaces password"},
+		maxText, func(c *Config) *string { return &c.Options.ACLFile }),
 	count(Key{Name: "max-clients", Group: "Clients", Default: "10000", Example: "2000",
 		Usage: "connections at the same time; further ones are refused"},
 		1, maxClients, func(c *Config) *int { return &c.Options.MaxClients }),
@@ -199,6 +204,12 @@ var rules = []struct {
 	{[]string{"io", "tls-cert"}, func(c *Config) (string, string) {
 		if c.Options.TLSCert != "" && c.Options.IO != "auto" && c.Options.IO != "std" {
 			return c.Options.IO + " does not speak TLS", "choose auto or std, or leave tls-cert out"
+		}
+		return "", ""
+	}},
+	{[]string{"aclfile", "users"}, func(c *Config) (string, string) {
+		if c.Options.ACLFile != "" && len(c.Options.Users) > 0 {
+			return "is given, and users beside it", "choose one of the two"
 		}
 		return "", ""
 	}},

@@ -35,6 +35,9 @@ type Call struct {
 	// Read is told of each command with keys that a script calls, before it is
 	// executed; nil: nobody wants to know.
 	Read func(cmd *command.Command, args [][]byte)
+	// Guard is asked about each command that a script calls: it returns the error
+	// for one that is refused, "" for others. nil: nothing is.
+	Guard func(cmd *command.Command, args [][]byte) string
 }
 
 type handler func(c *Call)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/glob"
 )
 
 // TestEveryCommandHasAHandler holds the table against the handlers: what is not
@@ -99,8 +100,8 @@ func TestLimits(t *testing.T) {
 	expect(t, l, "GET a", `"1234567890"`)
 	expect(t, l, "GET "+longKey, "nil")
 	expect(t, l, "DBSIZE", ":1")
-	expect(t, l, "KEYS "+strings.Repeat("*", maxPattern+1), "-RCTOOLARGE pattern is 1025 bytes, limit 1024; use a shorter pattern")
-	expect(t, l, "SCAN 0 MATCH "+strings.Repeat("*", maxPattern+1), "-RCTOOLARGE pattern is 1025 bytes, limit 1024; use a shorter pattern")
+	expect(t, l, "KEYS "+strings.Repeat("*", glob.MaxPattern+1), "-RCTOOLARGE pattern is 1025 bytes, limit 1024; use a shorter pattern")
+	expect(t, l, "SCAN 0 MATCH "+strings.Repeat("*", glob.MaxPattern+1), "-RCTOOLARGE pattern is 1025 bytes, limit 1024; use a shorter pattern")
 }
 
 // Under noeviction a full node refuses what needs room, with one reply and the

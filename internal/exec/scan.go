@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/glob"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -50,9 +51,9 @@ func scan(c *Call) {
 	if !patternFits(c, pattern) {
 		return
 	}
-	mark, n, glob := len(c.W.Buf), 0, newPattern(pattern)
+	mark, n, pat := len(c.W.Buf), 0, glob.New(pattern)
 	next := c.Eng.Scan(cursor, int(min(count, maxScanCount)), func(key []byte, _ engine.Item) {
-		if typed && !c.W.Over(mark) && glob.match(key) {
+		if typed && !c.W.Over(mark) && pat.Match(key) {
 			c.W.Bulk(key)
 			n++
 		}
@@ -101,9 +102,9 @@ func keys(c *Call) {
 	if !patternFits(c, c.Args[1]) {
 		return
 	}
-	mark, n, glob := len(c.W.Buf), 0, newPattern(c.Args[1])
+	mark, n, pat := len(c.W.Buf), 0, glob.New(c.Args[1])
 	add := func(key []byte, _ engine.Item) {
-		if !c.W.Over(mark) && glob.match(key) {
+		if !c.W.Over(mark) && pat.Match(key) {
 			c.W.Bulk(key)
 			n++
 		}

@@ -93,11 +93,14 @@ func (c *Call) fromScript(readOnly bool) {
 	}
 	c.Cmd = cmd
 	hasKeys := cmd.HasKeys(c.Args)
+	refusal := ""
 	switch {
 	case !cmd.ArityOK(len(c.Args)):
 		c.W.Error(errScriptArity)
 	case cmd.Flags.Has(command.NoScript):
 		c.W.Error(errScriptRefused)
+	case c.denies(cmd, &refusal):
+		c.W.Error(refusal)
 	case readOnly && (cmd.Flags.Has(command.Write) || publishes(cmd.ID)):
 		c.W.Error(errScriptWrite)
 	case hasKeys && !c.owns():
@@ -121,6 +124,14 @@ func (c *Call) fromScript(readOnly bool) {
 }
 
 func publishes(id command.ID) bool { return id == command.Publish || id == command.SPublish }
+
+// denies asks the guard.
+func (c *Call) denies(cmd *command.Command, refusal *string) bool {
+	if c.Guard != nil {
+		*refusal = c.Guard(cmd, c.Args)
+	}
+	return *refusal != ""
+}
 
 // owns tells whether all keys lie in the slot that is held.
 func (c *Call) owns() bool {

@@ -36,6 +36,9 @@ type Session interface {
 	// do not block, and any goroutine may call them, also under a hold.
 	Invalidate(key []byte, own bool)
 	InvalidateAll()
+	// Guard decides about the commands of scripts, see exec.Call; nil for a user
+	// who may do everything.
+	Guard() func(cmd *command.Command, args [][]byte) string
 }
 
 const errCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
@@ -114,7 +117,7 @@ func (n *Node) execute(ctx context.Context, s Session, cmd *command.Command, arg
 	var room [32]int
 	keys := cmd.AppendKeys(room[:0], args)
 	if len(keys) == 0 {
-		n.keyless(cmd, args, w)
+		n.keyless(s, cmd, args, w)
 		return
 	}
 	slot := ring.Slot(args[keys[0]])
@@ -130,9 +133,10 @@ func (n *Node) execute(ctx context.Context, s Session, cmd *command.Command, arg
 }
 
 // keyless runs a command that has no keys.
-func (n *Node) keyless(cmd *command.Command, args [][]byte, w *resp.Writer) {
+func (n *Node) keyless(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
 	*c = exec.Call{Cmd: cmd, Args: args, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
+	guard(s, c)
 	done := exec.Keyless(c)
 	*c = exec.Call{}
 	n.calls.Put(c)
@@ -163,10 +167,18 @@ func (n *Node) under(s Session, cmd *command.Command, args [][]byte, slot uint16
 	if s != nil && n.track.marked.Load() != 0 && s.Marked() {
 		n.attend(s, c)
 	}
+	guard(s, c)
 	exec.Keyed(c)
 	tx.Unlock()
 	*c = exec.Call{}
 	n.calls.Put(c)
+}
+
+// guard lets a script do what its session's user may do, and nothing else.
+func guard(s Session, c *exec.Call) {
+	if s != nil && exec.IsEval(c.Cmd.ID) {
+		c.Guard = s.Guard()
+	}
 }
 
 // elsewhere answers a request for a slot whose serving bit is off: MOVED if
@@ -174,7 +186,8 @@ func (n *Node) under(s Session, cmd *command.Command, args [][]byte, slot uint16
 // the request goes once to whoever served the slot before, or waits for the
 // bit; MOVED back is never answered, so that redirects cannot loop. A node that
 // is joining waits until it has a place: no client knows it yet, unless as the
-// process that ran here before, whose place the others keep for it.
+// process that ran here before, whose place the others keep for it. A script of a
+// user with fewer rights is not forwarded: its rights are known here only.
 func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, args [][]byte, slot uint16, w *resp.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, serveWait)
 	defer cancel()
@@ -190,7 +203,7 @@ func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, a
 			w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 			return
 		}
-		if owner >= 0 && p.isSelf(owner) && asked != p.view.Hash() {
+		if owner >= 0 && p.isSelf(owner) && asked != p.view.Hash() && !(s != nil && exec.IsEval(cmd.ID) && s.Guard() != nil) {
 			asked = p.view.Hash()
 			if n.forward(ctx, p, cmd, args, slot, w) {
 				n.disown(s, cmd, args)

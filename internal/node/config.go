@@ -44,6 +44,7 @@ func (s *settings) notePeak(v int64) {
 // fixedParams are parameters that clients and tools ask for and that do not
 // change here, with the values of a Redis that behaves the same.
 var fixedParams = map[string]string{
+	"acllog-max-len": "128", "acl-pubsub-default": "resetchannels",
 	"activedefrag": "no", "appendfsync": "everysec", "appendonly": "no", "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 0 0 0",
 	"cluster-allow-reads-when-down": "yes", "cluster-enabled": "yes", "cluster-node-timeout": "15000",
 	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "cluster-slot-stats-enabled": "no", "databases": "1", "dbfilename": "", "dir": "",

@@ -21,18 +21,19 @@ type fakeSession struct {
 	peer, closed bool
 }
 
-func (s *fakeSession) ID() uint64            { return 1 }
-func (s *fakeSession) Name() string          { return "" }
-func (s *fakeSession) RemoteAddr() net.Addr  { return nil }
-func (s *fakeSession) Attachment() any       { return s.attachment }
-func (s *fakeSession) SetAttachment(v any)   { s.attachment = v }
-func (s *fakeSession) SetPeer(v bool)        { s.peer = v }
-func (s *fakeSession) CloseAfterReply()      { s.closed = true }
-func (s *fakeSession) NoTouch() bool         { return false }
-func (s *fakeSession) Tracks() bool          { return false }
-func (s *fakeSession) Marked() bool          { return false }
-func (*fakeSession) Invalidate([]byte, bool) {}
-func (*fakeSession) InvalidateAll()          {}
+func (s *fakeSession) ID() uint64                                     { return 1 }
+func (s *fakeSession) Name() string                                   { return "" }
+func (s *fakeSession) RemoteAddr() net.Addr                           { return nil }
+func (s *fakeSession) Attachment() any                                { return s.attachment }
+func (s *fakeSession) SetAttachment(v any)                            { s.attachment = v }
+func (s *fakeSession) SetPeer(v bool)                                 { s.peer = v }
+func (s *fakeSession) CloseAfterReply()                               { s.closed = true }
+func (s *fakeSession) NoTouch() bool                                  { return false }
+func (s *fakeSession) Tracks() bool                                   { return false }
+func (s *fakeSession) Marked() bool                                   { return false }
+func (*fakeSession) Invalidate([]byte, bool)                          {}
+func (*fakeSession) InvalidateAll()                                   {}
+func (s *fakeSession) Guard() func(*command.Command, [][]byte) string { return nil }
 
 // alone opens and starts a node without peers.
 func alone(t testing.TB, change func(*Options)) *Node {

@@ -210,6 +210,10 @@ func infoStats(n *Node, t *infoText) {
 	t.add("io_threaded_writes_processed", 0)
 	t.add("client_query_buffer_limit_disconnections", 0) // commands are refused instead
 	t.add("client_output_buffer_limit_disconnections", f.OutputLimit)
+	t.add("acl_access_denied_auth", f.DeniedAuth)
+	t.add("acl_access_denied_cmd", f.DeniedCommand)
+	t.add("acl_access_denied_key", f.DeniedKey)
+	t.add("acl_access_denied_channel", f.DeniedChannel)
 	t.add("reply_buffer_shrinks", 0)
 	t.add("reply_buffer_expands", 0)
 }

@@ -22,6 +22,9 @@ type Transaction interface {
 	Connection(i int)
 	// Failed tells that a command could not be queued.
 	Failed() bool
+	// Denied returns the error for command i if the user may no longer execute it,
+	// "" otherwise.
+	Denied(i int) string
 }
 
 const (
@@ -310,7 +313,10 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 	for i := range t.Len() {
 		cmd, args := t.Command(i)
 		start := len(w.Buf)
+		denied := t.Denied(i)
 		switch {
+		case denied != "":
+			w.Error(denied)
 		case cmd.Conn:
 			t.Connection(i)
 		case cmd.ID == command.Unwatch:
@@ -323,7 +329,11 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 			n.underHold(s, cmd, args, slot, tx, w)
 		}
 		now := n.clock.elapsed()
-		n.told(s, cmd, args, w.Buf[start:], now-since)
+		if denied != "" {
+			n.Failed(cmd, false, w.Buf[start:])
+		} else {
+			n.told(s, cmd, args, w.Buf[start:], now-since)
+		}
 		since = now
 		if over = over || w.Over(mark); over {
 			w.Buf = w.Buf[:start]
@@ -340,6 +350,7 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 func (n *Node) underHold(s Session, cmd *command.Command, args [][]byte, slot uint16, tx *engine.Txn, w *resp.Writer) {
 	c := n.calls.Get().(*exec.Call)
 	*c = exec.Call{Cmd: cmd, Args: args, Slot: slot, Tx: tx, W: w, Eng: n.eng, Scripts: n.o.Scripts, Publish: n.publish}
+	guard(s, c)
 	if cmd.HasKeys(args) {
 		if n.track.marked.Load() != 0 && s.Marked() {
 			n.attend(s, c)

@@ -16,9 +16,10 @@ type queue struct {
 	failed bool
 }
 
-func (q *queue) Len() int       { return len(q.cmds) }
-func (q *queue) Failed() bool   { return q.failed }
-func (q *queue) Connection(int) { panic("no connection") }
+func (q *queue) Len() int          { return len(q.cmds) }
+func (q *queue) Failed() bool      { return q.failed }
+func (q *queue) Denied(int) string { return "" }
+func (q *queue) Connection(int)    { panic("no connection") }
 func (q *queue) Command(i int) (*command.Command, [][]byte) {
 	var args [][]byte
 	for _, a := range q.cmds[i] {

@@ -73,6 +73,8 @@ type FrontStats struct {
 	NetIn, NetOut             uint64 // bytes
 	Reads, Writes             uint64
 	RecentInput, RecentOutput int64  // largest of one session, in bytes
+	DeniedAuth, DeniedCommand uint64 // refused logins, and commands by the rules of users
+	DeniedKey, DeniedChannel  uint64
 	OutputLimit               uint64 // sessions that were closed because they did not read
 	BufferBytes, BufferLimit  int64  // of all session buffers together
 	BufferRefusals            uint64

@@ -71,7 +71,7 @@ func (s *Server) accept(next func() (arrival, error)) {
 
 // admit decides about a new connection and starts its session.
 func (s *Server) admit(a arrival) {
-	if !s.unprotected.Load() && s.password.Load() == nil && !isLocal(a.RemoteAddr()) {
+	if !s.unprotected.Load() && s.users.Default().Rules().NoPass() && !isLocal(a.RemoteAddr()) {
 		s.reject(a, errProtected)
 		return
 	}

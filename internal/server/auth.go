@@ -1,9 +1,7 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-
+	"github.com/ringcache/ringcache/internal/acl"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -21,23 +19,27 @@ const (
 )
 
 // login checks user and password, in a time that does not depend on how much of
-// them is right, and authenticates the session. Without a password the user
-// "default" may log in with any.
-func (s *Session) login(user, password []byte) bool {
-	want := s.srv.password.Load()
-	digest := sha256.Sum256(password)
-	ok := subtle.ConstantTimeCompare(user, []byte("default"))
-	if want != nil {
-		ok &= subtle.ConstantTimeCompare(digest[:], want[:])
+// them is right, and authenticates the session. word is the command as given.
+func (s *Session) login(word, user, password []byte) bool {
+	u := s.srv.users.Get(string(user))
+	rules := nobody
+	if u != nil {
+		rules = u.Rules()
 	}
-	if ok != 1 {
+	if !rules.Login(password) {
 		s.srv.counters.authFailures.Add(1)
+		s.note(acl.DeniedAuth, s.context(), string(word), string(user))
 		s.srv.log.Debug("authentication failed", "session", s.id, "remote", addrText(s.remote))
 		return false
 	}
+	s.setUser(u)
 	s.setAuthed(true)
 	return true
 }
+
+// nobody stands for users that do not exist: it has one password, that nobody
+// knows, so that looking at it takes as long.
+var nobody = acl.Nobody()
 
 // auth is AUTH [user] password.
 func (s *Session) auth(args [][]byte) {
@@ -48,11 +50,11 @@ func (s *Session) auth(args [][]byte) {
 		return
 	case len(args) == 3:
 		user = args[1]
-	case s.srv.password.Load() == nil:
+	case s.srv.users.Default().Rules().NoPass():
 		s.w.Error(errNoPassword)
 		return
 	}
-	if !s.login(user, password) {
+	if !s.login(args[0], user, password) {
 		s.w.Error(errWrongPass)
 		return
 	}
@@ -92,7 +94,7 @@ func (s *Session) hello(args [][]byte) {
 			return
 		}
 	}
-	if user != nil && !s.login(user, password) {
+	if user != nil && !s.login(args[0], user, password) {
 		s.w.Error(errWrongPass)
 		return
 	}

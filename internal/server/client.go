@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -202,7 +201,7 @@ func (s *Session) appendInfo(b []byte) []byte {
 	held := s.held.Load()
 	return fmt.Appendf(b, " qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		s.pending.Load(), max(0, held-s.pending.Load()), held, held, out, held+int64(out),
-		commandName(s.last.Load()), "default", tr.redirection(), p.proto, p.libName, p.libVersion)
+		commandName(s.last.Load()), s.UserName(), tr.redirection(), p.proto, p.libName, p.libVersion)
 }
 
 // flags are the letters of CLIENT LIST, in Redis's order.
@@ -236,6 +235,7 @@ type killFilter struct {
 	kinds         []clientKind  // of all that are given, a session must have each
 	minAge        time.Duration // 0: any
 	now           time.Time     // for minAge
+	user          []byte
 	includeMyself bool
 }
 
@@ -247,6 +247,7 @@ func (f *killFilter) matches(c *Session) bool {
 	}
 	return (f.minAge == 0 || f.now.Sub(c.created) >= f.minAge) && (f.id == 0 || f.id == c.id) &&
 		(f.addr == nil || string(f.addr) == addrText(c.remote)) &&
+		(f.user == nil || string(f.user) == c.UserName()) &&
 		(f.laddr == nil || string(f.laddr) == addrText(c.local))
 }
 
@@ -260,7 +261,7 @@ func (s *Session) clientKill(args [][]byte) {
 		s.w.Simple("OK")
 		return
 	}
-	f, fault := parseKill(args)
+	f, fault := s.parseKill(args)
 	if fault != "" {
 		s.w.Error(fault)
 		return
@@ -286,7 +287,7 @@ func (s *Session) kill(f *killFilter) (n int) {
 }
 
 // parseKill reads the options of CLIENT KILL.
-func parseKill(args [][]byte) (*killFilter, string) {
+func (s *Session) parseKill(args [][]byte) (*killFilter, string) {
 	f := &killFilter{}
 	if len(args)%2 != 0 {
 		return nil, errSyntax
@@ -320,7 +321,7 @@ func parseKill(args [][]byte) (*killFilter, string) {
 		case isWord(opt, "LADDR"):
 			f.laddr = value
 		case isWord(opt, "USER"):
-			if !bytes.Equal(value, []byte("default")) {
+			if f.user = value; s.srv.users.Get(string(value)) == nil {
 				return nil, "ERR No such user '" + string(value) + "'"
 			}
 		case isWord(opt, "SKIPME") && isWord(value, "YES"):

@@ -38,6 +38,9 @@ func (s *Session) connection(cmd *command.Command, args [][]byte) {
 		w.Simple("OK")
 	case command.Multi, command.Exec, command.Discard:
 		s.transaction(cmd, args)
+	case command.ACL, command.ACLCat, command.ACLDelUser, command.ACLDryRun, command.ACLGenPass, command.ACLGetUser, command.ACLHelp,
+		command.ACLList, command.ACLLoad, command.ACLLog, command.ACLSave, command.ACLSetUser, command.ACLUsers, command.ACLWhoAmI:
+		s.acl(cmd, args)
 	case command.CommandCmd:
 		s.commandAll()
 	case command.CommandCount, command.CommandDocs, command.CommandInfo, command.CommandList,

@@ -19,7 +19,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/acl"
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/resp"
@@ -70,6 +70,11 @@ type Options struct {
 	Handler Handler
 	// Password of the user "default"; empty means that none is needed.
 	Password string
+	// Users are further users, one line of ACL rules each, without the word "user"
+	// in front; ACLFile is a file that has them instead, which ACL LOAD and SAVE
+	// read and write. The user "default" there replaces Password.
+	Users   []string
+	ACLFile string
 	// Unprotected accepts peers that are not on the loopback interface even
 	// without a password. Set it when a cluster secret protects the node.
 	Unprotected bool
@@ -175,7 +180,7 @@ type Server struct {
 	o   Options
 	log *slog.Logger
 
-	password    atomic.Pointer[[sha256.Size]byte] // nil: no password
+	users       *acl.Users
 	unprotected atomic.Bool
 	maxClients  atomic.Int64
 	outputLimit atomic.Int64
@@ -221,8 +226,13 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	users, err := loadUsers(&o)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
 		o:        o,
+		users:    users,
 		log:      o.Logger,
 		listener: o.Listener,
 		sessions: make(map[uint64]*Session),
@@ -243,7 +253,6 @@ func New(o Options) (*Server, error) {
 	s.peer.MaxQuery *= 2
 	s.prompt, _ = o.Handler.(PromptHandler)
 	s.promptTransactor, _ = o.Handler.(PromptTransactor)
-	s.SetPassword(o.Password)
 	s.SetUnprotected(o.Unprotected)
 	s.SetMaxClients(o.MaxClients)
 	s.SetOutputLimit(o.OutputLimit)
@@ -310,14 +319,7 @@ func (s *Server) Addr() net.Addr {
 
 // SetPassword changes the password of the user "default"; empty means none.
 // Sessions that are authenticated stay so.
-func (s *Server) SetPassword(password string) {
-	if password == "" {
-		s.password.Store(nil)
-		return
-	}
-	digest := sha256.Sum256([]byte(password))
-	s.password.Store(&digest)
-}
+func (s *Server) SetPassword(password string) { s.users.SetPassword(password) }
 
 // SetUnprotected switches protected mode off (true) or on for new sessions.
 func (s *Server) SetUnprotected(off bool) { s.unprotected.Store(off) }

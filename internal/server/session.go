@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/acl"
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/resp"
 )
@@ -88,8 +89,9 @@ type Session struct {
 	postponed bool // later waits for the end of a pause
 
 	isPeer   atomic.Bool
-	monitors atomic.Bool // MONITOR is on
-	waits    atomic.Bool // for the end of a pause
+	monitors atomic.Bool              // MONITOR is on
+	waits    atomic.Bool              // for the end of a pause
+	user     atomic.Pointer[acl.User] // whose session it is; set by the goroutine that drives it
 	stop     atomic.Uint32
 	outbox   atomic.Pointer[outbox]   // nil: nothing was ever pushed
 	tracks   atomic.Pointer[tracking] // nil: CLIENT TRACKING is off
@@ -128,7 +130,8 @@ func newSession(srv *Server, ends interface {
 func (s *Session) prepare() {
 	s.since = s.now.Sub(s.created)
 	s.unpaid = 0
-	s.setAuthed(s.srv.password.Load() == nil)
+	s.setUser(s.srv.users.Default())
+	s.setAuthed(s.srv.openDefault())
 }
 
 func (s *Session) setAuthed(ok bool) {

@@ -263,6 +263,7 @@ func (s *Session) dispatch(args [][]byte) *command.Command {
 		s.closing = true
 	case !s.authed && !s.peer && !cmd.Flags.Has(command.NoAuth):
 		s.w.Error("NOAUTH Authentication required.")
+	case !s.free() && !s.permit(cmd, args):
 	case s.confined() && !mayListen(cmd.ID):
 		s.refuseConfined(cmd)
 	case s.srv.pause.active.Load() && s.paused(cmd):
