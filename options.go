@@ -40,7 +40,12 @@ const (
 	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
 
+	// MinClusterSecret is the shortest cluster secret in bytes: gossip shows what
+	// a shorter one can be guessed from.
+	MinClusterSecret = 16
+
 	gossipOffset   = 10000
+	maxPort        = 65535
 	minBufferLimit = 64 << 20 // of the default only
 )
 
@@ -57,8 +62,8 @@ type Options struct {
 	// if that is unspecified (0.0.0.0), the first address of an interface.
 	Advertise string
 	// GossipAddr is the ip:port for gossip, TCP and UDP. Default: the host of
-	// Addr, data port + 10000 (any free port if Addr asked for port 0 or the
-	// sum is above 65535).
+	// Addr, data port + 10000, or any free port if Addr asked for port 0. A sum
+	// above 65535 is an error.
 	GossipAddr string
 	// Seeds are data addresses of members. Without seeds, and without a
 	// Discovery that gives some, the node starts a cluster of its own, which
@@ -78,8 +83,8 @@ type Options struct {
 	// ClusterName is shared by all members; default "ringcache".
 	ClusterName string
 	// ClusterSecret is shared by all members; keys for gossip and for the
-	// proofs between peers are derived from it. Required when a member listens
-	// beyond loopback.
+	// proofs between peers are derived from it, so it has at least
+	// MinClusterSecret bytes. Required when a member listens beyond loopback.
 	ClusterSecret string
 	// DataDir keeps the node ID over restarts, and, unless WarmDir says
 	// otherwise, the entries. Without it the ID is derived from cluster name and
@@ -144,6 +149,9 @@ type Options struct {
 	// MaxClients bounds accepted sessions; default 10000. One more is told so
 	// and closed.
 	MaxClients int
+	// MaxClientsPerAddress bounds the sessions of clients from one address, the
+	// loopback interface excepted; default 0, none.
+	MaxClientsPerAddress int
 	// OutputLimit bounds the unsent replies of one session, in bytes; default
 	// 64 MiB. A session above it is closed.
 	OutputLimit int
@@ -296,6 +304,10 @@ func (o Options) validate() error {
 			add("seed %q is not host:port", s)
 		}
 	}
+	if n := len(o.ClusterSecret); n > 0 && n < MinClusterSecret {
+		add("the cluster secret has %d bytes, at least %d are needed: whoever records gossip could guess a shorter one; take a random one, such as openssl rand -hex 32 prints",
+			n, MinClusterSecret)
+	}
 	if o.Addr != "" {
 		faults = append(faults, o.validateAddr()...)
 	}
@@ -332,7 +344,8 @@ func (o Options) validate() error {
 	}
 	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients), "Loops": int64(o.Loops),
 		"OutputLimit": int64(o.OutputLimit), "TrackingKeys": int64(o.TrackingKeys), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
-		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
+		"MaxClientsPerAddress": int64(o.MaxClientsPerAddress),
+		"ProbeTimeout":         int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {
 			add("%s is negative", name)
 		}
@@ -341,9 +354,13 @@ func (o Options) validate() error {
 }
 
 func (o Options) validateAddr() (faults []error) {
-	host, _, err := net.SplitHostPort(o.Addr)
+	host, port, err := net.SplitHostPort(o.Addr)
 	if err != nil {
 		return []error{fmt.Errorf("%w: address %q is not host:port", ErrConfig, o.Addr)}
+	}
+	if n, err := strconv.Atoi(port); err == nil && n+gossipOffset > maxPort && o.GossipAddr == "" && !o.Standalone {
+		faults = append(faults, fmt.Errorf("%w: gossip of %s would be on port %d + %d = %d, above %d: choose a data port up to %d, or set the gossip address",
+			ErrConfig, o.Addr, n, gossipOffset, n+gossipOffset, maxPort, maxPort-gossipOffset))
 	}
 	if !o.Standalone && o.ClusterSecret == "" && !loopback(host) {
 		faults = append(faults, fmt.Errorf("%w: listening on %s, beyond loopback, without a cluster secret would let anybody join: "+
@@ -414,7 +431,7 @@ func (o Options) gossipBind(ln net.Listener) string {
 		return "127.0.0.1:0"
 	}
 	n, _ := strconv.Atoi(port)
-	if _, asked, err := net.SplitHostPort(o.Addr); err == nil && asked == "0" || n+gossipOffset > 65535 {
+	if _, asked, err := net.SplitHostPort(o.Addr); err == nil && asked == "0" || n+gossipOffset > maxPort { // the latter only without gossip
 		return net.JoinHostPort(host, "0")
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n+gossipOffset))

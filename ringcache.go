@@ -108,7 +108,7 @@ func (r *Node) start(no node.Options, ln net.Listener, o Options) (*Node, error)
 	}
 	if ln != nil {
 		r.srv, err = server.New(server.Options{Listener: ln, Handler: handler{r.n}, Password: o.Password, Users: o.Users, ACLFile: o.ACLFile, Unprotected: o.ClusterSecret != "",
-			MaxClients: o.MaxClients, PeerReserve: membership.MaxPeers, MaxValue: o.MaxValue, OutputLimit: o.OutputLimit,
+			MaxClients: o.MaxClients, MaxClientsPerAddress: o.MaxClientsPerAddress, PeerReserve: membership.MaxPeers, MaxValue: o.MaxValue, OutputLimit: o.OutputLimit,
 			BufferLimit: o.BufferLimit, Version: o.Version, Logger: o.Logger,
 			IO: o.IO, Loops: o.Loops, HoldProcessor: o.HoldProcessors, TLS: r.tls})
 		if err != nil {

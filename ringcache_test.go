@@ -33,6 +33,8 @@ func TestOptionsFaults(t *testing.T) {
 		{"seeds without an address", Options{Seeds: []string{"127.0.0.1:1"}}, []string{"Addr"}},
 		{"address without a port", Options{Addr: "localhost"}, []string{"host:port"}},
 		{"beyond loopback without a secret", Options{Addr: "0.0.0.0:0"}, []string{"cluster-secret", "standalone"}},
+		{"a short secret", Options{Addr: "127.0.0.1:0", ClusterSecret: "fifteen bytes.."}, []string{"15 bytes", "at least 16"}},
+		{"no port for gossip", Options{Addr: "127.0.0.1:55536"}, []string{"65536", "gossip address"}},
 		{"every interface without a secret", Options{Addr: ":0"}, []string{"cluster-secret"}},
 		{"gossip beyond loopback without a secret", Options{Addr: "127.0.0.1:0", GossipAddr: "0.0.0.0:0"}, []string{"cluster secret"}},
 		{"standalone with seeds", Options{Addr: "127.0.0.1:0", Standalone: true, Seeds: []string{"127.0.0.1:1"}}, []string{"standalone"}},
@@ -77,7 +79,7 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestSecretBeyondLoopback(t *testing.T) {
-	n := open(t, Options{Addr: "0.0.0.0:0", ClusterSecret: "s", Advertise: "127.0.0.1"})
+	n := open(t, Options{Addr: "0.0.0.0:0", ClusterSecret: "a secret of this test", Advertise: "127.0.0.1"})
 	if _, err := n.Get(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}

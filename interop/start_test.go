@@ -61,7 +61,7 @@ func TestWhoDoesNotFitIsRefused(t *testing.T) {
 	}{
 		{"cluster name", []string{"--cluster-name", "other"}, []string{f.name, "other", "cluster mismatch"}},
 		{"tokens", []string{"--cluster-name", f.name, "--tokens", "200"}, []string{"160 tokens", "200 tokens"}},
-		{"secret", []string{"--cluster-name", f.name, "--cluster-secret", "s"}, []string{"cluster secret"}},
+		{"secret", []string{"--cluster-name", f.name, "--cluster-secret", "not the secret of the others"}, []string{"cluster secret"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))

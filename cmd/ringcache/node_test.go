@@ -38,14 +38,14 @@ func TestServeNoSeed(t *testing.T) {
 // neither message carries the secret.
 func TestServeRefused(t *testing.T) {
 	base := freePorts(t, 2)
-	p := start(t, command(t, []string{"RINGCACHE_CLUSTER_SECRET=right"}, "serve", "--addr", devAddr(base), "--max-memory", "16mb"))
+	p := start(t, command(t, []string{"RINGCACHE_CLUSTER_SECRET=the right secret"}, "serve", "--addr", devAddr(base), "--max-memory", "16mb"))
 	join := []string{"serve", "--addr", devAddr(base + 1), "--seeds", devAddr(base), "--join-timeout", "2s", "--max-memory", "16mb"}
-	_, stderr := runTo(t, exitStart, command(t, []string{"RINGCACHE_CLUSTER_SECRET=wr0ng"}, join...))
+	_, stderr := runTo(t, exitStart, command(t, []string{"RINGCACHE_CLUSTER_SECRET=wr0ng, and long enough"}, join...))
 	contains(t, stderr, "secret")
 	if strings.Contains(stderr, "wr0ng") {
 		t.Errorf("the secret is printed: %s", stderr)
 	}
-	_, stderr = runTo(t, exitStart, command(t, []string{"RINGCACHE_CLUSTER_SECRET=right"}, append(join, "--cluster-name", "other")...))
+	_, stderr = runTo(t, exitStart, command(t, []string{"RINGCACHE_CLUSTER_SECRET=the right secret"}, append(join, "--cluster-name", "other")...))
 	contains(t, stderr, "other", "ringcache")
 	p.stop(t, syscall.SIGTERM)
 }

@@ -117,7 +117,7 @@ func Load(in Input) (*Config, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, faults
+		return nil, faults.sorted(in.File)
 	}
 	if in.File != "" {
 		c.Options.Diagnostics.ConfigFile, c.Options.Diagnostics.Rewrite = in.File, c.Rewrite

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ringcache/ringcache/internal/errs"
@@ -31,7 +34,8 @@ func (f Fault) String() string {
 }
 
 // Faults is everything wrong with the configuration, in the order of the
-// sources: file, environment, flags, rules over several keys. It is
+// sources: the file by line and column, environment, flags, then rules over several
+// keys that no source names. It is
 // errs.ErrConfig for errors.Is.
 type Faults []Fault
 
@@ -45,6 +49,34 @@ func (f Faults) Error() string {
 		lines = append(lines, "  "+one.String())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// sorted puts faults in the order in which people look for them.
+func (f Faults) sorted(file string) Faults {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		ra, la, ca := a.rank(file)
+		rb, lb, cb := b.rank(file)
+		return cmp.Or(cmp.Compare(ra, rb), cmp.Compare(la, lb), cmp.Compare(ca, cb))
+	})
+	return f
+}
+
+// rank is the source of a fault and, in the file, its place.
+func (f Fault) rank(file string) (source, line, column int) {
+	switch {
+	case file != "" && f.Where == file:
+		return 0, 0, 0
+	case file != "" && strings.HasPrefix(f.Where, file+":"):
+		at, col, _ := strings.Cut(f.Where[len(file)+1:], ":")
+		line, _ = strconv.Atoi(at)
+		column, _ = strconv.Atoi(col)
+		return 0, line, column
+	case strings.HasPrefix(f.Where, EnvPrefix):
+		return 1, 0, 0
+	case strings.HasPrefix(f.Where, "--"):
+		return 2, 0, 0
+	}
+	return 3, 0, 0
 }
 
 // Is reports that faults are a configuration error.

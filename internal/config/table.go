@@ -22,6 +22,9 @@ const (
 	maxValue   = 512 << 20 // Redis's limit of a string
 	maxClients = 1_000_000
 	maxText    = 1024 // bytes of a free text
+	maxPort    = 65535
+
+	gossipOffset = 10000 // gossip port of a node: data port + 10000
 
 	maxClassPrefix = 256 // bytes
 	maxKept        = 10_000
@@ -45,9 +48,9 @@ var keys = []Key{
 	text(Key{Name: "cluster-name", Group: "Cluster", Default: "ringcache", Example: "sessions",
 		Usage: "name of the cluster; nodes of another name are refused"},
 		ringcache.MaxClusterName, func(c *Config) *string { return &c.Options.ClusterName }),
-	text(Key{Name: "cluster-secret", Group: "Cluster", Secret: true, Example: "a long random string",
+	secret(Key{Name: "cluster-secret", Group: "Cluster", Secret: true, Example: "a long random string",
 		Usage: "secret that nodes prove to each other and that encrypts gossip; required where addr is not a loopback address"},
-		maxText, func(c *Config) *string { return &c.Options.ClusterSecret }),
+		ringcache.MinClusterSecret, maxText, func(c *Config) *string { return &c.Options.ClusterSecret }),
 	text(Key{Name: "data-dir", Group: "Cluster", Example: "./ringcache-data",
 		Usage: "directory that keeps the node ID over restarts with another address, and the entries unless warm-dir says otherwise; without it the ID follows from cluster name and address"},
 		maxText, func(c *Config) *string { return &c.Options.DataDir }),
@@ -92,6 +95,9 @@ var keys = []Key{
 	count(Key{Name: "max-clients", Group: "Clients", Default: "10000", Example: "2000",
 		Usage: "connections at the same time; further ones are refused"},
 		1, maxClients, func(c *Config) *int { return &c.Options.MaxClients }),
+	count(Key{Name: "max-clients-per-address", Group: "Clients", Default: "0", Example: "100",
+		Usage: "connections of clients from one address at the same time, the loopback interface excepted; further ones are refused; 0 is no limit"},
+		0, maxClients, func(c *Config) *int { return &c.Options.MaxClientsPerAddress }),
 	size(Key{Name: "output-limit", Group: "Clients", Default: "64mb", Example: "16mb",
 		Usage: "replies that may wait for one slow reader before it is disconnected"},
 		64<<10, 1<<40, func(c *Config) *int { return &c.Options.OutputLimit }),
@@ -213,6 +219,14 @@ var rules = []struct {
 		}
 		return "", ""
 	}},
+	{[]string{"addr", "gossip-addr"}, func(c *Config) (string, string) {
+		_, port, _ := net.SplitHostPort(c.Options.Addr)
+		if n, err := strconv.Atoi(port); err == nil && c.Options.GossipAddr == "" && n+gossipOffset > maxPort {
+			return fmt.Sprintf("port %d has no port for gossip: %d + %d is above %d", n, n, gossipOffset, maxPort),
+				fmt.Sprintf("choose a port up to %d, or give gossip-addr", maxPort-gossipOffset)
+		}
+		return "", ""
+	}},
 	{[]string{"admin-pprof", "admin"}, func(c *Config) (string, string) {
 		if c.AdminPprof && c.Admin == "" {
 			return "is on, but there is no admin listener", "give admin an address, for example 127.0.0.1:8500"
@@ -267,6 +281,21 @@ func text(k Key, limit int, at func(*Config) *string) Key {
 		}
 		*at(c) = s
 		return s, nil
+	}
+	return k
+}
+
+// secret is a text with a least length, of which a fault tells the length only.
+func secret(k Key, least, limit int, at func(*Config) *string) Key {
+	k = text(k, limit, at)
+	set := k.set
+	k.Limit = fmt.Sprintf("%d to %d bytes, one line", least, limit)
+	k.set = func(c *Config, s string) (string, error) {
+		shown, err := set(c, s)
+		if err == nil && shown != "" && len(shown) < least {
+			return "", bad("take a random one, such as `openssl rand -hex 32` prints", "has %d bytes, at least %d are needed: a shorter one can be guessed", len(shown), least)
+		}
+		return shown, err
 	}
 	return k
 }

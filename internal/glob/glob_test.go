@@ -108,7 +108,7 @@ func FuzzMatch(f *testing.F) {
 
 // CVE-2022-36021 and CVE-2024-31228: patterns that made Redis run for ever or
 // exhaust its stack. With recursion this test would not end.
-func TestMatchIsBounded(t *testing.T) {
+func TestCVE202236021AndCVE202431228MatchIsBounded(t *testing.T) {
 	key := bytes.Repeat([]byte("a"), 64<<10)
 	for _, pattern := range []string{
 		strings.Repeat("*a", MaxPattern/2-1) + "*b",

@@ -83,6 +83,11 @@ func (s *Server) admit(a arrival) {
 		a.Close()
 		return
 	}
+	if s.crowded(a.RemoteAddr()) {
+		s.mu.Unlock()
+		s.reject(a, errAddressClients)
+		return
+	}
 	over := int64(len(s.sessions)-s.peers) - s.maxClients.Load() + 1 // if accepted
 	if over > int64(s.o.PeerReserve) {
 		s.mu.Unlock()
@@ -94,6 +99,7 @@ func (s *Server) admit(a arrival) {
 	c.surplus = over > 0
 	c.prepare()
 	s.sessions[c.id] = c
+	s.countAddress(c, 1)
 	s.counters.total.Add(1)
 	// Serves until the session ends; Drain and Close make it end.
 	serve()
@@ -110,6 +116,8 @@ func (s *Server) remove(c *Session) {
 	delete(s.sessions, c.id)
 	if c.isPeer.Load() {
 		s.peers--
+	} else {
+		s.countAddress(c, -1)
 	}
 }
 
@@ -122,8 +130,10 @@ func (s *Server) promote(c *Session, peer bool) {
 	}
 	if peer {
 		s.peers++
+		s.countAddress(c, -1)
 	} else {
 		s.peers--
+		s.countAddress(c, 1)
 	}
 }
 

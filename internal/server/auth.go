@@ -28,10 +28,12 @@ func (s *Session) login(word, user, password []byte) bool {
 	}
 	if !rules.Login(password) {
 		s.srv.counters.authFailures.Add(1)
+		s.srv.failures.note(host(s.remote), s.srv.o.Now())
 		s.note(acl.DeniedAuth, s.context(), string(word), string(user))
 		s.srv.log.Debug("authentication failed", "session", s.id, "remote", addrText(s.remote))
 		return false
 	}
+	s.srv.failures.forget(host(s.remote))
 	s.setUser(u)
 	s.setAuthed(true)
 	return true

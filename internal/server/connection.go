@@ -16,9 +16,13 @@ func (s *Session) connection(cmd *command.Command, args [][]byte) {
 	case command.Echo:
 		w.Bulk(args[1])
 	case command.Hello:
-		s.hello(args)
+		if len(args) < 4 || s.tarry(cmd, args) {
+			s.hello(args)
+		}
 	case command.Auth:
-		s.auth(args)
+		if s.tarry(cmd, args) {
+			s.auth(args)
+		}
 	case command.Select:
 		s.selectDB(args)
 	case command.Quit:

@@ -267,3 +267,21 @@ func TestRates(t *testing.T) {
 		s.Close()
 	})
 }
+
+// CVE-2025-46686: many arguments announced by many sessions must not cost memory
+// before they come.
+func TestCVE202546686AnnouncedArgumentsReserveNothing(t *testing.T) {
+	s, _ := start(t, Options{})
+	const header = "*60000\r\n"
+	for range 50 {
+		c := dial(t, s)
+		c.ask("PING", "PONG")
+		c.send(header)
+	}
+	eventually(t, "the headers are read", func() bool { return s.Stats().NetIn >= uint64(50*len("PING\r\n"+header)) })
+	held := int64(0)
+	s.EachSession(func(c *Session) bool { held += c.held.Load(); return true })
+	if held > 50*readSize {
+		t.Errorf("50 sessions with headers of 60,000 arguments hold %d bytes", held)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +82,9 @@ type Options struct {
 	// MaxClients bounds the sessions of clients; peers do not count.
 	// Default 10,000.
 	MaxClients int
+	// MaxClientsPerAddress bounds the sessions of clients from one address, the
+	// loopback interface excepted. Default 0: no limit.
+	MaxClientsPerAddress int
 	// PeerReserve is how many more sessions are accepted when MaxClients is
 	// reached, so that peers can still prove themselves; they may do nothing
 	// else. Default 0.
@@ -156,6 +160,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	check(o.Handler != nil, "no handler")
 	check(o.MaxClients > 0, "max clients is %d, must be positive", o.MaxClients)
+	check(o.MaxClientsPerAddress >= 0, "max clients per address is %d, must not be negative", o.MaxClientsPerAddress)
 	check(o.PeerReserve >= 0, "peer reserve is %d, must not be negative", o.PeerReserve)
 	check(o.MaxValue > 0 && o.MaxValue <= resp.MaxProtoBulk, "max value is %d, must be 1 to %d", o.MaxValue, resp.MaxProtoBulk)
 	check(o.OutputLimit > 0, "output limit is %d, must be positive", o.OutputLimit)
@@ -181,6 +186,7 @@ type Server struct {
 	log *slog.Logger
 
 	users       *acl.Users
+	failures    failures // of logins
 	unprotected atomic.Bool
 	maxClients  atomic.Int64
 	outputLimit atomic.Int64
@@ -204,15 +210,16 @@ type Server struct {
 	transactor       Transactor       // the same
 	promptTransactor PromptTransactor // the same
 
-	mu       sync.Mutex
-	listener net.Listener
-	io       string              // the transport in use
-	loops    []multiplexer       // set once, before the first connection
-	sessions map[uint64]*Session // every session that is being served
-	peers    int                 // how many of sessions are peers
-	lastID   uint64
-	stopping bool // no new sessions
-	closed   bool
+	mu         sync.Mutex
+	listener   net.Listener
+	io         string              // the transport in use
+	loops      []multiplexer       // set once, before the first connection
+	sessions   map[uint64]*Session // every session that is being served
+	peers      int                 // how many of sessions are peers
+	perAddress map[netip.Addr]int  // sessions of clients
+	lastID     uint64
+	stopping   bool // no new sessions
+	closed     bool
 
 	rejecting atomic.Int32   // connections that are being refused
 	quit      chan struct{}  // closed when the server stops accepting
@@ -231,18 +238,19 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o:        o,
-		users:    users,
-		log:      o.Logger,
-		listener: o.Listener,
-		sessions: make(map[uint64]*Session),
-		quit:     make(chan struct{}),
-		budget:   budget{limit: o.BufferLimit},
-		preAuth:  resp.PreAuthLimits(),
-		normal:   resp.DefaultLimits(max(o.MaxValue, maxKey)),
-		peer:     resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),
-		made:     o.Now(),
-		steady:   steady,
+		o:          o,
+		users:      users,
+		log:        o.Logger,
+		listener:   o.Listener,
+		sessions:   make(map[uint64]*Session),
+		perAddress: make(map[netip.Addr]int),
+		quit:       make(chan struct{}),
+		budget:     budget{limit: o.BufferLimit},
+		preAuth:    resp.PreAuthLimits(),
+		normal:     resp.DefaultLimits(max(o.MaxValue, maxKey)),
+		peer:       resp.DefaultLimits(max(o.MaxValue, maxPeerBulk)),
+		made:       o.Now(),
+		steady:     steady,
 	}
 	s.observer, _ = o.Handler.(Observer)
 	s.keeper, _ = o.Handler.(ShardKeeper)
