@@ -232,7 +232,9 @@ func (f field) sum(old uint64, by int64, policy overflow) (n uint64, over bool) 
 		lo := -hi - 1
 		low, high = uint64(lo), uint64(hi)
 		v := int64(old)
-		above = v > hi || by > 0 && v > hi-by
+		// hi-v goes round for the lowest values of 64 bits, so SET takes them for
+		// too large, as in Redis.
+		above = v > hi || by > 0 && v > hi-by || f.width < 64 && by > hi-v
 		below = v < lo || by < 0 && v < lo-by
 	} else {
 		high = 1<<uint(f.width) - 1
