@@ -11,7 +11,7 @@ const MaxPattern = 1024
 // including its reading of classes without an end. It does not recurse: a
 // mismatch goes back to the last star only, which is enough because everything
 // but a star takes exactly one byte.
-func Match(p, s []byte) bool {
+func Match[P, S []byte | string](p P, s S) bool {
 	if len(p) == 1 && p[0] == '*' {
 		return true
 	}
@@ -46,7 +46,7 @@ func Match(p, s []byte) bool {
 
 // matchOne compares one byte with the element at p[i], which is no star, and
 // gives the position after it.
-func matchOne(p []byte, i int, c byte) (next int, ok bool) {
+func matchOne[P []byte | string](p P, i int, c byte) (next int, ok bool) {
 	switch p[i] {
 	case '?':
 		return i + 1, true
@@ -63,7 +63,7 @@ func matchOne(p []byte, i int, c byte) (next int, ok bool) {
 // matchClass compares one byte with the class whose content begins at p[i]. A
 // class without "]" ends with the pattern. Bytes in ranges compare as signed
 // characters, as they do in Redis.
-func matchClass(p []byte, i int, c byte) (next int, ok bool) {
+func matchClass[P []byte | string](p P, i int, c byte) (next int, ok bool) {
 	not := i < len(p) && p[i] == '^'
 	if not {
 		i++

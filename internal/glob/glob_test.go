@@ -56,10 +56,17 @@ func TestMatch(t *testing.T) {
 		{"*?", "", false},
 		{"*?", "x", true},
 		{"abc", "ab", false},
+		{"*a*b*c*", "xxaxxbxxc", true},
+		{"*a*b*c*", "xxaxxcxxb", false},
+		{"a*c", "abcbc", true},
+		{"client|*", "client|list", true},
 	}
 	for _, c := range cases {
 		if got := Match([]byte(c.pattern), []byte(c.s)); got != c.want {
 			t.Errorf("Match(%q, %q) = %v", c.pattern, c.s, got)
+		}
+		if got := Match(c.pattern, c.s); got != c.want {
+			t.Errorf("Match(%q, %q) of strings = %v", c.pattern, c.s, got)
 		}
 		p := Pattern{text: []byte(c.pattern), auto: compile([]byte(c.pattern))}
 		if got := p.Match([]byte(c.s)); got != c.want {

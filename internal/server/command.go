@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/glob"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -187,7 +188,7 @@ func (s *Session) commandList(opts [][]byte) {
 		}
 	case isWord(opts[1], "PATTERN"):
 		pattern := string(bytes.ToLower(opts[2]))
-		keep = func(c *command.Command) bool { return matchGlob(pattern, c.FullName()) }
+		keep = func(c *command.Command) bool { return glob.Match(pattern, c.FullName()) }
 	default:
 		s.w.Error(errSyntax)
 		return

@@ -87,21 +87,3 @@ func checkEntry(t *testing.T, e resp.Value) {
 		checkEntry(t, sub)
 	}
 }
-
-func TestGlob(t *testing.T) {
-	tests := []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a*", "abc", true}, {"*c", "abc", true},
-		{"a*c", "abcbc", true}, {"a*d", "abc", false}, {"?", "a", true}, {"?", "", false}, {"a?c", "abc", true},
-		{"[ab]", "b", true}, {"[^ab]", "b", false}, {"[^ab]", "c", true}, {"[a-c]x", "bx", true}, {"[c-a]x", "bx", true},
-		{`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true}, {"[a", "a", true}, {"[", "a", false}, {`\`, `\`, true},
-		{"*a*b*c*", "xxaxxbxxc", true}, {"*a*b*c*", "xxaxxcxxb", false}, {"client|*", "client|list", true},
-	}
-	for _, tt := range tests {
-		if got := matchGlob(tt.pattern, tt.name); got != tt.want {
-			t.Errorf("%q on %q: %v", tt.pattern, tt.name, got)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ringcache/ringcache/internal/glob"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -17,9 +18,6 @@ const (
 	// with nameCost for each.
 	maxNames = 32 << 20
 	nameCost = 128
-	// maxGlob bounds a pattern: matching a name takes at most the product of
-	// their lengths.
-	maxGlob = 1024
 )
 
 // topic says what a subscription names.
@@ -201,13 +199,13 @@ func (h *hub) publish(channel, message []byte, shard bool) (n int) {
 	return n
 }
 
-// matchName is matchGlob for names of channels: as in Redis, no star matches the
+// matchName is glob.Match for names of channels: as in Redis, no star matches the
 // empty one.
 func matchName(pattern, name string) bool {
 	if name == "" {
 		return pattern == ""
 	}
-	return matchGlob(pattern, name)
+	return glob.Match(pattern, name)
 }
 
 func (a audience) push(msg []byte) (n int) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/ringcache/ringcache/internal/command"
+	"github.com/ringcache/ringcache/internal/glob"
 )
 
 // ShardKeeper is a Handler that knows where shard channels live. Without one, all
@@ -87,7 +88,7 @@ func (s *Session) maySubscribe(t topic, names [][]byte) (refusal string) {
 		return "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"
 	case t == onPattern:
 		for _, name := range names {
-			if len(name) > maxGlob {
+			if len(name) > glob.MaxPattern {
 				return "RCTOOLARGE a pattern is longer than 1024 bytes; use a shorter one"
 			}
 		}
@@ -169,7 +170,7 @@ func (s *Session) listChannels(t topic, args [][]byte) {
 	}
 	pattern, all := "", len(args) == 2
 	if !all {
-		if len(args[2]) > maxGlob {
+		if len(args[2]) > glob.MaxPattern {
 			s.w.Error("RCTOOLARGE the pattern is longer than 1024 bytes; use a shorter one")
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ringcache/ringcache/internal/glob"
 )
 
 // A message that was pushed before UNSUBSCRIBE is answered comes before the
@@ -66,7 +68,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		c.expect(fmt.Sprintf("[subscribe %06d %d]", i, i+1))
 	}
 	c.ask("SUBSCRIBE more", fmt.Sprintf("-RCTOOLARGE a connection has at most %d subscriptions; use patterns, or more connections", maxSubscriptions))
-	c.ask("PSUBSCRIBE "+strings.Repeat("x", maxGlob+1), "-RCTOOLARGE a pattern is longer than 1024 bytes; use a shorter one")
+	c.ask("PSUBSCRIBE "+strings.Repeat("x", glob.MaxPattern+1), "-RCTOOLARGE a pattern is longer than 1024 bytes; use a shorter one")
 	// The names of all connections together have a limit too.
 	long := strings.Repeat("x", 60<<10)
 	others := []*peerConn{dial(t, s), dial(t, s)}
