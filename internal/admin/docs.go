@@ -32,7 +32,9 @@ metrics of the Go runtime and of the process (` + "`go_*`, `process_*`" + `).
 const docsAliases = `
 ## Names of redis_exporter
 
-The dashboards for redis_exporter (Grafana 763 and 11835) work on these names. A node
+These are the names that redis_exporter gives, among them all that its Grafana
+dashboard 763 and the dashboards in its repository ask for. Others, such as 11835, were
+not compared. A node
 is scraped directly, so there are no metrics about the exporter itself, of single keys,
 of modules, of Sentinel or of replicas. What a node has no figure for is left out:
 ` + "`expire_cycle_cpu_milliseconds`, `expired_time_cap_reached_count`, `eventloop_*`" + `, processor
