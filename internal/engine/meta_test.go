@@ -23,7 +23,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		fields map[string]string
 	}{
 		{Engine{}, map[string]string{
-			"now": fresh, "hash": follows, "seed": kept, "arena": kept, "shards": kept, "mask": follows, "bits": follows,
+			"now": fresh, "observer": fresh, "hash": follows, "seed": kept, "arena": kept, "shards": kept, "mask": follows, "bits": follows,
 			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "reads": fresh, "glancing": fresh, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
 			"debt": fresh, "windows": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
 			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
@@ -35,7 +35,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{shard{}, map[string]string{"shardState": kept, "_": fresh}},
 		{shardState{}, map[string]string{
 			"cells": kept, "mu": fresh, "e": follows, "id": follows, "slots": kept, "data": kept, "ghosts": kept, "pages": follows, "keys": follows,
-			"oldest": follows, "era": kept, "feeds": fresh, "pending": fresh, "rand": kept, "sweep": fresh, "scratch": fresh, "txn": fresh,
+			"oldest": follows, "era": kept, "feeds": fresh, "pending": fresh, "told": fresh, "rand": kept, "sweep": fresh, "scratch": fresh, "txn": fresh,
 			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows, "watched": fresh}},
 		{data{}, map[string]string{
 			"segs": kept, "classed": follows, "classBytes": kept, "spare": fresh, "queues": kept, "open": kept, "full": follows, "live": follows, "dead": follows, "vols": follows, "begun": kept,
