@@ -22,6 +22,8 @@ func (h handler) TryExec(s *server.Session, cmd *command.Command, args [][]byte,
 	return h.n.TryExec(session{s}, cmd, args, w)
 }
 
+func (h handler) Preview(keys [][]byte) { h.n.Preview(keys) }
+
 func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
 
 func (h handler) Admit(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {

@@ -136,6 +136,11 @@ func TestGlanceOfGarbage(t *testing.T) {
 					t.Fatalf("a record of %d bytes at %x is not in the arena", got.lo&vlenMask, got.p)
 				}
 			}
+			var at [MaxAhead]unsafe.Pointer
+			e.foresee(&at, []uint16{uint16(i % 3)}, [][]byte{key})
+			if !in(at[0], 2*cacheLine) {
+				t.Fatalf("foreseen at %x, out of the arena", at[0])
+			}
 			copy(page, kept)
 		}
 		if found == 0 {

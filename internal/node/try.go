@@ -1,10 +1,12 @@
 package node
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/engine"
+	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/exec"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -51,7 +53,7 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 			return true
 		}
 	}
-	if n.nudge(s, cmd, args, w) {
+	if n.nudge(s, cmd, args, w) || cmd.ID == command.Get && n.glance(s, slot, args[1], w) {
 		return true
 	}
 	tx, busy := n.tryHold(slot)
@@ -69,6 +71,28 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 	}
 	w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 	return true
+}
+
+// glance is GET without a hold of the slot, for a session that nobody has marked: it
+// answers unless the slot is not served or may be held for long.
+func (n *Node) glance(s Session, slot uint16, key []byte, w *resp.Writer) bool {
+	if n.long.Load() > 0 || n.track.marked.Load() != 0 && s.Marked() {
+		return false
+	}
+	mark := w.StartBulk()
+	val, _, err := n.eng.Get(slot, key, w.Buf)
+	switch {
+	case err == nil:
+		w.Buf = val
+		w.EndBulk(mark)
+		return true
+	case errors.Is(err, errs.ErrNotFound):
+		w.CutBulk(mark)
+		w.Null()
+		return true
+	}
+	w.CutBulk(mark)
+	return false
 }
 
 // tryHold takes the hold of a slot unless that may take long: it returns nil if

@@ -52,6 +52,7 @@ type loop struct {
 	timed    []*loopConn // have a deadline
 	nextScan time.Time   // when timed is looked at; zero: never
 	reads    []transfer
+	keys     [previewKeys][]byte // room of preview
 	sends    []transfer
 	slots    [maxBatch][]byte
 	pool     pool
@@ -314,6 +315,7 @@ func (l *loop) work() {
 			}
 		}
 		l.count()
+		l.preview()
 		for i := range l.reads {
 			t := &l.reads[i]
 			t.c.received(t, i)
@@ -323,6 +325,29 @@ func (l *loop) work() {
 	}
 	clear(l.ready)
 	l.ready = l.ready[:0]
+}
+
+// preview shows the Handler the first key of each connection of the batch.
+func (l *loop) preview() {
+	if l.srv.previewer == nil || len(l.reads) < 2 {
+		return
+	}
+	n := 0
+	for i := range l.reads {
+		t := &l.reads[i]
+		if t.n <= 0 || t.c.filled > 0 {
+			continue
+		}
+		first, _ := resp.Ahead(l.keys[n:n:n+1], t.buf[:t.n])
+		if n += len(first); n == previewKeys {
+			l.srv.previewer.Preview(l.keys[:])
+			n = 0
+		}
+	}
+	if n > 0 {
+		l.srv.previewer.Preview(l.keys[:n])
+	}
+	clear(l.keys[:])
 }
 
 // slot is the i-th read buffer of a batch.

@@ -193,18 +193,20 @@ type Server struct {
 
 	preAuth, normal, peer resp.Limits // never written after New
 
-	counters counters
-	budget   budget
-	outboxes outboxPool
-	pause    pause
-	prompt   PromptHandler // the Handler, if it is one
-	observer Observer      // the Handler, if it is one
-	keeper   ShardKeeper   // the Handler, if it is one
-	hub      hub
-	monitors monitors
-	notable  atomic.Pointer[Limits]
-	made     time.Time
-	steady   bool // Options.Now is the real clock
+	counters  counters
+	budget    budget
+	outboxes  outboxPool
+	pause     pause
+	prompt    PromptHandler // the Handler, if it is one
+	previewer Previewer     // the same
+	previews  *sync.Pool
+	observer  Observer    // the Handler, if it is one
+	keeper    ShardKeeper // the Handler, if it is one
+	hub       hub
+	monitors  monitors
+	notable   atomic.Pointer[Limits]
+	made      time.Time
+	steady    bool // Options.Now is the real clock
 
 	tracker          Tracker          // the Handler, if it is one
 	transactor       Transactor       // the same
@@ -260,6 +262,8 @@ func New(o Options) (*Server, error) {
 	s.peer.MaxArgs += peerExtraArgs
 	s.peer.MaxQuery *= 2
 	s.prompt, _ = o.Handler.(PromptHandler)
+	s.previewer, _ = o.Handler.(Previewer)
+	s.previews = newPreviews()
 	s.promptTransactor, _ = o.Handler.(PromptTransactor)
 	s.SetUnprotected(o.Unprotected)
 	s.SetMaxClients(o.MaxClients)

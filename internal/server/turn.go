@@ -54,7 +54,11 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 			return 0, endSession
 		}
 	}
+	shown := 1 // the first command is executed at once
 	for n < len(in) {
+		if n >= shown && s.srv.previewer != nil {
+			shown = n + max(1, s.srv.preview(in[n:]))
+		}
 		next, size, err := s.parser.Next(in[n:], s.limits)
 		n += size
 		switch {
