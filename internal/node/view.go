@@ -208,8 +208,9 @@ type heldTill struct {
 // owns nothing yet, and will own the same slots in a moment. Without its place
 // they would move to the others and back, and with them slots between others:
 // keys would be lost on nodes that never failed. So its old entry stays until
-// it is active, for restartHold at most (left is what remains of that). It
-// makes requests wait meanwhile, see elsewhere.
+// it owns slots again, for restartHold at most (left is what remains of that). It
+// makes requests wait meanwhile, see elsewhere, and takes its place as it was, see
+// standing.
 func (n *Node) keepPlace(m topology.Member, old *published, now time.Time) (_ topology.Member, left time.Duration) {
 	var before *topology.Member
 	if old != nil {
@@ -217,7 +218,8 @@ func (n *Node) keepPlace(m topology.Member, old *published, now time.Time) (_ to
 			before = old.view.Member(i)
 		}
 	}
-	if before == nil || !before.State.OwnsSlots() || m.State > topology.Warming || m.Boot <= before.Boot {
+	back := m.State > topology.Warming || m.Presence() > 0
+	if before == nil || before.Presence() == 0 || back || m.Boot <= before.Boot {
 		delete(n.held, m.ID)
 		return m, 0
 	}
@@ -311,6 +313,11 @@ func (n *Node) selfMember() topology.Member {
 // setState changes this node's own entry, tells membership and adopts the View
 // that follows from it.
 func (n *Node) setState(s topology.State) error {
+	return n.announce(func(m *topology.Member) { m.State, m.Progress = s, 0 })
+}
+
+// announce is setState for any change of the own entry. change runs under selfMu.
+func (n *Node) announce(change func(*topology.Member)) error {
 	var seen uint64
 	if n.membership() != nil {
 		for _, p := range n.membership().Snapshot().Members {
@@ -318,7 +325,7 @@ func (n *Node) setState(s topology.State) error {
 		}
 	}
 	n.selfMu.Lock()
-	n.self.State = s
+	change(&n.self)
 	n.self.Sequence = max(n.self.Sequence, seen) + 1
 	self := n.self
 	n.selfMu.Unlock()

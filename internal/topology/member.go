@@ -21,11 +21,12 @@ type State uint8
 const (
 	// Joining members are known and appear in no reply to clients.
 	Joining State = iota
-	// Warming members fetch the slots that they will own.
+	// Warming members take their slots over step by step, by their progress.
 	Warming
-	// Active members own slots.
+	// Active members own all their slots.
 	Active
-	// Draining members hand their slots over before they leave.
+	// Draining members hand their slots over before they leave, by their
+	// progress, which falls.
 	Draining
 	// Left members have gone on their own will.
 	Left
@@ -46,9 +47,6 @@ func (s State) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// OwnsSlots reports whether a member in this state owns slots.
-func (s State) OwnsSlots() bool { return s == Active }
-
 // Limits of one member and of a view. They hold in NewView and in DecodeView.
 const (
 	MaxMembers = 1000
@@ -68,7 +66,9 @@ type Member struct {
 	State    State  `json:"state"`
 	// Weight is 0 to MaxWeight; 0 owns nothing.
 	Weight float64 `json:"weight"`
-	// Progress of a join or leave, 0 to 1.
+	// Progress is 0 to 1: of a Warming member how far its join is, of a Draining
+	// one how much is left of it. An Active member with a progress between 0 and
+	// 1 changes its weight in steps; its progress moves no slot.
 	Progress float64 `json:"progress"`
 	Zone     string  `json:"zone,omitempty"`
 	// Host is the advertised IP or host name of the data port.
@@ -76,6 +76,19 @@ type Member struct {
 	Port uint16 `json:"port"`
 	// Gossip is the ip:port of the gossip port.
 	Gossip string `json:"gossip,omitempty"`
+}
+
+// Presence is how much of the slots that its weight gives it a member owns: 0 is
+// nothing, 1 is all.
+func (m *Member) Presence() float64 {
+	switch m.State {
+	case Active:
+		return 1
+	case Warming, Draining:
+		return m.Progress
+	default:
+		return 0
+	}
 }
 
 // Addr returns the data address, host:port; an IPv6 host is put in brackets.

@@ -45,8 +45,9 @@ func TestState(t *testing.T) {
 		if s.String() != want {
 			t.Errorf("State(%d) = %q, want %q", s, s, want)
 		}
-		if s.OwnsSlots() != (s == Active) {
-			t.Errorf("%s owns slots: %v", s, s.OwnsSlots())
+		want := map[State]float64{Warming: 0.25, Active: 1, Draining: 0.25}[s]
+		if m := (Member{State: s, Progress: 0.25}); m.Presence() != want {
+			t.Errorf("presence of %s at 0.25: %v", s, m.Presence())
 		}
 	}
 }

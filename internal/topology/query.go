@@ -60,27 +60,6 @@ func (v *View) Successor(slot uint16) int {
 	return int(v.successors[slot])
 }
 
-func (v *View) computeSuccessors() {
-	index := make([]uint16, len(v.members)) // member -> candidate
-	for c, i := range v.member {
-		index[i] = uint16(c)
-	}
-	var t ring.Table
-	for s, i := range v.owners {
-		t[s] = ring.NoOwner
-		if i != ring.NoOwner {
-			t[s] = index[i]
-		}
-	}
-	next := ring.Successors(v.place, v.candidates, &t)
-	for s, c := range next {
-		if c != ring.NoOwner {
-			next[s] = v.member[c]
-		}
-	}
-	v.successors = next
-}
-
 // Hash identifies the view: xxh3-64 of its canonical encoding.
 func (v *View) Hash() uint64 { return v.hash }
 
@@ -112,7 +91,7 @@ func (v *View) RangesOf(i int) []OwnedRange {
 func (v *View) OwnedBy(i int) int { return v.counts[i] }
 
 // Owned returns the number of slots that have an owner: all of them as soon as
-// one Active member has weight.
+// one member that is present has weight.
 func (v *View) Owned() int {
 	var n int
 	for _, c := range v.counts {

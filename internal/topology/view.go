@@ -76,19 +76,19 @@ type View struct {
 	counts   []int      // slots per member
 	ranges   []OwnedRange
 
-	place      ring.Placement
-	candidates []ring.Node // the members that may own slots, in member order
-	member     []uint16    // candidate index -> member index
+	place ring.Placement
 
 	successorsOnce sync.Once
 	successors     *ring.Table // member indexes; set by successorsOnce
 }
 
-// NewView sorts and copies members and pins and places the slots. Members
-// that are not Active own nothing; without an Active member nobody owns
-// anything. An Active member of weight 0 owns only what is pinned to it. A pin
-// whose node is not Active is kept and has no effect until it is; of several
-// pins for one slot the last one stays.
+// NewView sorts and copies members and pins and places the slots. Members own
+// slots by their Presence: Active ones all that the placement gives them,
+// Warming and Draining ones a part that grows with their progress, others
+// nothing. Where nobody with weight is present in full, those that are present in
+// part own all. A member of weight 0 owns only what is pinned to it. A pin whose
+// node is not present is kept and has no effect until it is; of several pins for
+// one slot the last one stays.
 //
 // p is what the view tells others and place, which must have the name that p
 // says, is what it uses; nil means the built-in placement that p describes. The
@@ -176,40 +176,4 @@ func canonicalPins(pins []ring.Pin) ([]ring.Pin, error) {
 		}
 	}
 	return kept, errors.Join(faults...)
-}
-
-// placeSlots fills owners, counts and ranges.
-func (v *View) placeSlots() error {
-	for i := range v.members {
-		if v.members[i].State.OwnsSlots() {
-			v.candidates = append(v.candidates, ring.Node{ID: v.members[i].ID.String(), Weight: v.members[i].Weight})
-			v.member = append(v.member, uint16(i))
-		}
-	}
-	v.owners.Clear()
-	v.counts = make([]int, len(v.members))
-	if len(v.candidates) == 0 {
-		return nil
-	}
-	var t ring.Table
-	v.place.Place(v.candidates, &t)
-	ring.Apply(&t, v.candidates, v.pins)
-	for s, c := range t {
-		if c == ring.NoOwner {
-			continue
-		}
-		if int(c) >= len(v.candidates) {
-			return fmt.Errorf("%w: placement %s gives slot %d to node %d of %d",
-				errs.ErrConfig, v.place.Name(), s, c, len(v.candidates))
-		}
-		i := v.member[c]
-		v.owners[s] = i
-		v.counts[i]++
-		if n := len(v.ranges); n > 0 && int(v.ranges[n-1].Last)+1 == s && v.ranges[n-1].Owner == int(i) {
-			v.ranges[n-1].Last = uint16(s)
-			continue
-		}
-		v.ranges = append(v.ranges, OwnedRange{First: uint16(s), Last: uint16(s), Owner: int(i)})
-	}
-	return nil
 }

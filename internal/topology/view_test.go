@@ -50,6 +50,7 @@ func drawMembers(t *rapid.T, label string) []Member {
 		m.State = rapid.SampledFrom([]State{Joining, Warming, Active, Active, Active, Draining, Left, stateCount}).Draw(t, label)
 		if m.State < stateCount { // else it is no member
 			m.Weight = rapid.SampledFrom([]float64{0, 0.5, 1, 1, 3}).Draw(t, "weight")
+			m.Progress = rapid.SampledFrom([]float64{0, 0.125, 0.5, 0.9, 1}).Draw(t, "progress")
 			out = append(out, m)
 		}
 	}
@@ -65,9 +66,9 @@ func drawPins(t *rapid.T) (pins []ring.Pin) {
 }
 
 func TestViewOfNobody(t *testing.T) {
-	drained := testMember(1)
-	drained.State = Draining
-	for name, members := range map[string][]Member{"no member": nil, "no active member": {drained}} {
+	drained, waiting := testMember(1), testMember(2)
+	drained.State, waiting.State = Draining, Warming
+	for name, members := range map[string][]Member{"no member": nil, "nobody present": {drained, waiting}} {
 		v := mustView(t, Params{}, members)
 		for _, s := range []uint16{0, ring.Slots - 1, ring.Slots, math.MaxUint16} {
 			if v.Owner(s) != -1 || v.OwnerMember(s) != nil || !v.OwnerID(s).IsZero() || v.Successor(s) != -1 {
@@ -118,7 +119,7 @@ func TestViewProperties(t *testing.T) {
 		}
 		var weight float64
 		for _, m := range members {
-			if m.State == Active {
+			if m.Presence() > 0 {
 				weight += m.Weight
 			}
 		}
@@ -132,8 +133,8 @@ func TestViewProperties(t *testing.T) {
 			}
 			counts[i]++
 			m := v.Member(i)
-			if m.State != Active || m.Weight == 0 && pinned[s] != m.ID.String() {
-				t.Fatalf("slot %d belongs to a %s member of weight %v", s, m.State, m.Weight)
+			if m.Presence() == 0 || m.Weight == 0 && pinned[s] != m.ID.String() {
+				t.Fatalf("slot %d belongs to a %s member of progress %v, weight %v", s, m.State, m.Progress, m.Weight)
 			}
 			if j, ok := indexOfHex(v, pinned[s]); ok && v.Member(j).State == Active && i != j {
 				t.Fatalf("slot %d is pinned to %d and belongs to %d", s, j, i)
@@ -229,7 +230,11 @@ func TestSuccessorOfPinnedSlot(t *testing.T) {
 
 func TestConcurrentReaders(t *testing.T) {
 	v := mustView(t, Params{}, testMembers(5))
-	want := ring.Successors(v.place, v.candidates, &v.owners)
+	nodes := v.nodes()
+	for i := range nodes {
+		nodes[i].Weight = v.Member(i).Weight
+	}
+	want := ring.Successors(v.place, nodes, &v.owners)
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() { // ends after one pass over the slots
