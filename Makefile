@@ -7,11 +7,12 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 STEPS ?= 10000000
 SOAK ?= 60s
+DRILL_HTML ?= drill.html
 # Modules of their own, so that their dependencies never reach a user.
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +73,19 @@ bench-pair: ## server CPU per request beside redis-server (ARGS='-pipeline 32')
 	@go build -o bench/ringcache-pair ./cmd/ringcache && cd bench && \
 		go run ./pair -a './ringcache-pair serve --addr 127.0.0.1:{port} --max-memory 256mb' $(ARGS); \
 		status=$$?; rm -f ringcache-pair; exit $$status
+
+drill: build ## a quick drill of every scenario with real processes (ARGS='-v')
+	bin/ringcache drill --scenario all --quick $(ARGS)
+
+drill-all: build ## every scenario on every target at full length, with a page (DRILL_HTML)
+	@scripts/setup.sh
+	bin/ringcache drill --scenario all --target ringcache,modulo,ketama,redis-cluster --html $(DRILL_HTML) $(ARGS)
+
+drill-soak: build ## 200 faults and more than 10 million checked reads (ARGS='--seed 7')
+	bin/ringcache drill --scenario mixed --faults 200 --duration 48m --keys 1000000 --value 64 --html $(DRILL_HTML) $(ARGS)
+
+drill-clients: ## the drill with go-redis and rueidis
+	cd interop && INTEROP_DRILL=join,leave,kill,pause go test -count=1 -timeout 60m -v -run='^TestDrillWithStockClients$$' .
 
 docs: ## regenerate docs/configuration.md, docs/commands.md and docs/metrics.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

@@ -2,5 +2,6 @@
 // unmodified Redis clients: go-redis, rueidis, ioredis, redis-py, redis-cli and
 // redis-benchmark.
 // It is a module of its own so that their dependencies never reach a user of
-// ring-cache; it talks to the server over sockets only and imports nothing of it.
+// ring-cache. It talks to the server over sockets only; of the main module it
+// imports internal/drill, whose checker and scenarios the stock clients drive too.
 package interop

@@ -121,6 +121,7 @@ func commands() []*cobra.Command {
 		newPlacement(),
 		newReplay(),
 		newBench(),
+		newDrill(),
 		newConfig(),
 		newVersion(),
 	}

@@ -32,6 +32,14 @@ func NewZipf(seed uint64, n int, theta float64) (*Zipf, error) {
 	return z, nil
 }
 
+// Fork returns a generator over the same items with a seed of its own, without the
+// cost of preparing it.
+func (z *Zipf) Fork(seed uint64) *Zipf {
+	f := *z
+	f.rng = rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	return &f
+}
+
 // Next draws one item number.
 func (z *Zipf) Next() uint64 {
 	u := z.rng.Float64()

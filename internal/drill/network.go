@@ -1,0 +1,353 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	gossipOffset = 10000 // gossip port of a node: data port + 10000
+	maxFlows     = 4096  // connections through one front at a time; further ones are closed
+	flowBuffer   = 32 << 10
+	maxPacket    = 64 << 10
+	outside      = -1 // who is no node: the clients
+)
+
+// network stands between the nodes of a cluster and everybody: every node listens
+// on an address that nobody knows, and announces one of a front here, which passes
+// on what is not cut off. A cut delays bytes of connections, as lost and repeated
+// packets would, and drops datagrams; connections are accepted even so and stay
+// silent. Who connects is told by the kernel's table of sockets.
+type network struct {
+	prefix string // of the fronts' addresses
+
+	mu     sync.Mutex
+	open   *sync.Cond // broadcast when a cut heals, a front goes down or all is closed
+	fronts []*front
+	cuts   map[[2]int]bool // pairs of nodes (or outside) that do not hear each other
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// front is what others see of one node.
+type front struct {
+	n      *network
+	index  int
+	addr   string // announced data address
+	target string // where the node listens
+	pid    int
+
+	// guarded by network.mu
+	up    bool
+	tcp   []net.Listener
+	udp   *net.UDPConn
+	conns map[net.Conn]struct{}
+}
+
+func newNetwork(prefix string) *network {
+	n := &network{prefix: prefix, cuts: map[[2]int]bool{}}
+	n.open = sync.NewCond(&n.mu)
+	return n
+}
+
+// add makes a front for a node that listens at target; it is down.
+func (n *network) add(target string) *front {
+	_, port, _ := net.SplitHostPort(target)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := &front{n: n, index: len(n.fronts), target: target, conns: map[net.Conn]struct{}{}}
+	f.addr = net.JoinHostPort(n.prefix+strconv.Itoa(f.index%250+1), port)
+	n.fronts = append(n.fronts, f)
+	return f
+}
+
+// raise opens the ports of a front for the process pid.
+func (f *front) raise(pid int) error {
+	host, port, _ := net.SplitHostPort(f.addr)
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	gossip := net.JoinHostPort(host, strconv.Itoa(number+gossipOffset))
+	data, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		return err
+	}
+	stream, err := net.Listen("tcp", gossip)
+	if err != nil {
+		return errors.Join(err, data.Close())
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(host), Port: number + gossipOffset})
+	if err != nil {
+		return errors.Join(err, data.Close(), stream.Close())
+	}
+	n := f.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f.up, f.pid, f.tcp, f.udp = true, pid, []net.Listener{data, stream}, udp
+	target, _, _ := net.SplitHostPort(f.target)
+	n.wg.Go(func() { f.accept(data, f.target) })
+	n.wg.Go(func() { f.accept(stream, net.JoinHostPort(target, strconv.Itoa(number+gossipOffset))) })
+	n.wg.Go(func() { f.packets(udp) })
+	return nil
+}
+
+// lower closes the ports and connections of a front, as the end of its process
+// does: whoever dials is refused.
+func (f *front) lower() {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	f.lowerLocked()
+}
+
+func (f *front) lowerLocked() {
+	if !f.up {
+		return
+	}
+	f.up = false
+	for _, l := range f.tcp {
+		l.Close()
+	}
+	f.udp.Close()
+	for c := range f.conns {
+		c.Close()
+	}
+	f.n.open.Broadcast()
+}
+
+// cut separates a from b until heal; outside stands for the clients.
+func (n *network) cut(a, b int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cuts[pair(a, b)] = true
+}
+
+// isolate separates a node from everybody.
+func (n *network) isolate(a int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.fronts {
+		if f.index != a {
+			n.cuts[pair(a, f.index)] = true
+		}
+	}
+	n.cuts[pair(a, outside)] = true
+}
+
+// heal ends all cuts.
+func (n *network) heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.cuts)
+	n.open.Broadcast()
+}
+
+func pair(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
+
+// close ends everything and waits for it.
+func (n *network) close() {
+	n.mu.Lock()
+	n.closed = true
+	for _, f := range n.fronts {
+		f.lowerLocked()
+	}
+	n.open.Broadcast()
+	n.mu.Unlock()
+	n.wg.Wait()
+}
+
+// accept ends when the listener is closed.
+func (f *front) accept(l net.Listener, target string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if !f.track(c) {
+			c.Close()
+			continue
+		}
+		f.n.wg.Go(func() { f.flow(c, target) })
+	}
+}
+
+// track notes a connection, so that lower ends it.
+func (f *front) track(c net.Conn) bool {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	if !f.up || f.n.closed || len(f.conns) >= maxFlows {
+		return false
+	}
+	f.conns[c] = struct{}{}
+	return true
+}
+
+func (f *front) forget(c net.Conn) {
+	c.Close()
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	delete(f.conns, c)
+}
+
+// flow is one connection; it ends with either side, or with the front.
+func (f *front) flow(c net.Conn, target string) {
+	defer f.forget(c)
+	from := f.n.whoIs(c)
+	if !f.pass(from) {
+		return
+	}
+	back, err := net.DialTimeout("tcp", target, 5*time.Second)
+	if err != nil {
+		if tcp, ok := c.(*net.TCPConn); ok && errors.Is(err, syscall.ECONNREFUSED) {
+			_ = tcp.SetLinger(0)
+		}
+		return
+	}
+	if !f.track(back) {
+		back.Close()
+		return
+	}
+	defer f.forget(back)
+	done := make(chan struct{})
+	go func() { // ends when back is closed
+		defer close(done)
+		f.pump(c, back, from)
+		c.Close()
+	}()
+	f.pump(back, c, from)
+	back.Close()
+	<-done
+}
+
+// pump copies until either end closes; what it has read waits while the way is
+// cut.
+func (f *front) pump(dst, src net.Conn, from int) {
+	buf := make([]byte, flowBuffer)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if !f.pass(from) {
+				return
+			}
+			if _, err := dst.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits until the way from a node is free; false: the front is down.
+func (f *front) pass(from int) bool {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	for f.up && !f.n.closed && f.n.cuts[pair(from, f.index)] {
+		f.n.open.Wait()
+	}
+	return f.up && !f.n.closed
+}
+
+// packets passes datagrams on; it ends when the socket is closed. The receiver
+// sees the announced address of the sender.
+func (f *front) packets(udp *net.UDPConn) {
+	host, port, _ := net.SplitHostPort(f.target)
+	number, _ := strconv.Atoi(port)
+	target := &net.UDPAddr{IP: net.ParseIP(host), Port: number + gossipOffset}
+	buf := make([]byte, maxPacket)
+	for {
+		n, from, err := udp.ReadFromUDP(buf)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
+		}
+		if out := f.sender(from); out != nil {
+			_, _ = out.WriteToUDP(buf[:n], target) // lost if the node is gone
+		}
+	}
+}
+
+// sender returns the socket with the announced address of the node that sent a
+// datagram; nil if the way is cut or nobody is known there.
+func (f *front) sender(from *net.UDPAddr) *net.UDPConn {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	for _, s := range f.n.fronts {
+		host, port, _ := net.SplitHostPort(s.target)
+		number, _ := strconv.Atoi(port)
+		if s.up && number+gossipOffset == from.Port && from.IP.Equal(net.ParseIP(host)) {
+			if f.n.cuts[pair(s.index, f.index)] {
+				return nil
+			}
+			return s.udp
+		}
+	}
+	return nil
+}
+
+// whoIs finds the node whose process holds the other end of a connection; outside
+// if none does.
+func (n *network) whoIs(c net.Conn) int {
+	n.mu.Lock()
+	pids := map[int]int{}
+	for _, f := range n.fronts {
+		if f.up {
+			pids[f.pid] = f.index
+		}
+	}
+	n.mu.Unlock()
+	inode := socketInode(c.RemoteAddr(), c.LocalAddr())
+	for pid, index := range pids {
+		if inode != "" && holdsSocket(pid, inode) {
+			return index
+		}
+	}
+	return outside
+}
+
+// freeAddr finds an address on a loopback host whose data port and gossip port are
+// free at the moment.
+func freeAddr(host string) (string, error) {
+	for range 200 {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return "", err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if port > 65535-gossipOffset {
+			continue
+		}
+		gossip := net.JoinHostPort(host, strconv.Itoa(port+gossipOffset))
+		g, err := net.Listen("tcp", gossip)
+		if err != nil {
+			continue
+		}
+		g.Close()
+		u, err := net.ListenPacket("udp", gossip)
+		if err != nil {
+			continue
+		}
+		u.Close()
+		return net.JoinHostPort(host, strconv.Itoa(port)), nil
+	}
+	return "", fmt.Errorf("no free pair of ports for a node at %s (data port and data port + %d)", host, gossipOffset)
+}
+
+// checkHost says whether a loopback address can be listened on; on Linux all of
+// 127.0.0.0/8 can.
+func checkHost(host string) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return fmt.Errorf("scenarios that cut the network need all of 127.0.0.0/8, as Linux has it: %w", err)
+	}
+	return l.Close()
+}

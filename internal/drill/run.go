@@ -1,0 +1,339 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/ring"
+	"github.com/ringcache/ringcache/internal/workload"
+)
+
+const (
+	mostCell      = time.Second // resolution of the curves
+	leastCell     = 100 * time.Millisecond
+	cellsPerBin   = 10
+	progressEvery = 200 * time.Millisecond
+	calmAfter     = time.Second // of settling, until an old value has no excuse any more
+	// spareTime is what start, filling and a script that takes longer than planned may
+	// need beside twice the planned time.
+	spareTime = 10 * time.Minute
+)
+
+var errTooLong = errors.New("the drill took far longer than planned")
+
+// run is one drill under way.
+type run struct {
+	o             *Options
+	main, control *side
+	rnd           *rand.Rand
+	faulty        bool  // the network can be cut
+	flapping      *node // the node that flap always takes
+
+	mu     sync.Mutex
+	events []Event
+	faults int
+	times  map[string][]time.Duration // how long something took, by what it was
+	owners map[uint16]string          // of slots, before the latest fault
+	slots  slotTimes
+}
+
+// Run starts two clusters, puts the load on both, runs the scenario on one and
+// reports. Errors: every invalid option at once, a process that does not start, a
+// cluster that does not settle, the context's. A violation or a missed limit is no
+// error but part of the report.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Before+2*o.Duration+spareTime, errTooLong)
+	defer cancel()
+	width := min(mostCell, max(leastCell, (o.bin()/cellsPerBin).Truncate(leastCell)))
+	o.Before = (o.Before + width - 1).Truncate(width)
+	r := &run{o: &o, rnd: rand.New(rand.NewPCG(o.Seed, 1)), faulty: scenarios[o.Scenario].faulty, times: map[string][]time.Duration{}}
+	begin := time.Now()
+	for _, s := range []**side{&r.main, &r.control} {
+		sys, err := newSystem(&o)
+		if err != nil {
+			return nil, err
+		}
+		defer sys.close()
+		*s = newSide(&o, sys, begin, width)
+	}
+	defer r.main.disconnect()
+	defer r.control.disconnect()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	zipf, err := workload.NewZipf(o.Seed, o.Keys, o.Theta)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.load(ctx, zipf); err != nil {
+		return nil, err
+	}
+	r.sweep(ctx)
+	return r.report(), ctx.Err()
+}
+
+func newSystem(o *Options) (system, error) {
+	switch o.Target {
+	case TargetModulo, TargetKetama:
+		return newSharded(o)
+	case TargetRedis:
+		return newRedis(o)
+	}
+	return newRing(o, scenarios[o.Scenario].faulty)
+}
+
+// both does something to the two sides at the same time.
+func (r *run) both(do func(s *side) error) error {
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for i, s := range []*side{r.main, r.control} {
+		wg.Go(func() { errs[i] = do(s) }) // ends with do
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// prepare starts the clusters and fills them.
+func (r *run) prepare(ctx context.Context) error {
+	r.o.Progress("starting", 0, 2*r.o.Nodes)
+	err := r.both(func(s *side) error {
+		if err := s.sys.start(ctx, r.o.Nodes); err != nil {
+			return err
+		}
+		return s.connect(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	var stored atomic.Int64
+	stop := r.watch("storing keys", 2*r.o.Keys, func() int { return int(stored.Load()) })
+	defer stop()
+	return r.both(func(s *side) error { return s.preload(ctx, func() { stored.Add(1) }) })
+}
+
+// watch reports progress until stop, which waits for the last report.
+func (r *run) watch(phase string, total int, done func() int) (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop
+		defer close(ended)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				r.o.Progress(phase, min(done(), total), total)
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+	}
+}
+
+// load runs the requests of both sides and the script of the scenario.
+func (r *run) load(ctx context.Context, zipf *workload.Zipf) error {
+	running, end := context.WithCancel(ctx)
+	zero := time.Now().Add(50 * time.Millisecond)
+	var wg sync.WaitGroup
+	for _, s := range []*side{r.main, r.control} {
+		s.zero = zero
+		wg.Go(func() { s.run(running, zipf) }) // ends with running
+	}
+	total := r.o.Before + r.o.Duration
+	stop := r.watch("measuring "+r.o.Scenario, int(total.Milliseconds()), func() int { return int(time.Since(zero).Milliseconds()) })
+	err := wait(ctx, time.Until(zero.Add(r.o.Before)))
+	if err == nil {
+		err = scenarios[r.o.Scenario].run(r, ctx)
+	}
+	if err == nil {
+		err = wait(ctx, time.Until(zero.Add(total)))
+	}
+	stop()
+	end()
+	wg.Wait()
+	return err
+}
+
+// sweep reads every probe key once more, through every client.
+func (r *run) sweep(ctx context.Context) {
+	_ = r.both(func(s *side) error {
+		for i := range *s.clients.Load() {
+			for key := r.o.Keys; key < r.o.Keys+probeKeys && ctx.Err() == nil; key++ {
+				mark := s.check.Look(key, s.now())
+				if value, found, err := s.client(i).Get(ctx, s.key(key)); err == nil {
+					s.check.Judge(mark, value, found)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Event is something that happened on the side with the faults.
+type Event struct {
+	At   float64 `json:"at_s"` // seconds after the first request
+	What string  `json:"what"`
+}
+
+func (r *run) event(format string, args ...any) {
+	r.mu.Lock()
+	e := Event{time.Since(r.main.zero).Seconds(), fmt.Sprintf(format, args...)}
+	r.events = append(r.events, e)
+	r.mu.Unlock()
+	r.o.Note(fmt.Sprintf("%7.2f s  %s", e.At, e.What))
+}
+
+// fault is an event that counts.
+func (r *run) fault(format string, args ...any) {
+	r.mu.Lock()
+	r.faults++
+	r.mu.Unlock()
+	r.event(format, args...)
+}
+
+// took notes how long something took.
+func (r *run) took(what string, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times[what] = append(r.times[what], d)
+}
+
+// unclean opens a window in which old values are counted instead of condemned.
+func (r *run) unclean() (end func()) {
+	closed := r.main.check.Unclean(r.main.now())
+	return func() { closed(r.main.now() + calmAfter) }
+}
+
+// settle waits until all nodes that run agree and serve what they own. A cluster of
+// ours must; that another one does not is a result.
+func (r *run) settle(ctx context.Context, what string) error {
+	begun := time.Now()
+	err := poll(ctx, settleLimit, r.main.sys.settled)
+	switch {
+	case err == nil:
+		took := time.Since(begun)
+		r.event("all nodes agree %v after the %s", took.Round(10*time.Millisecond), what)
+		r.took(what, took)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case r.o.Target == TargetRing:
+		return fmt.Errorf("after the %s: %w", what, err)
+	default:
+		r.event("not settled: %v", err)
+	}
+	return nil
+}
+
+// slotTimes are the times from a fault to the first call of a slot that succeeded.
+type slotTimes struct {
+	times      []time.Duration
+	unanswered int
+}
+
+// Sampling of slots: all of a node's would be a load of its own.
+const (
+	sampledSlots = 256
+	probeGap     = 5 * time.Millisecond
+)
+
+// probe calls one key of a sample of the slots that a node owned (nil: of all)
+// until each was answered, from begun on. stop ends it.
+func (r *run) probe(ctx context.Context, owner *node, begun time.Time) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for _, key := range r.sample(owner) {
+		wg.Go(func() { r.probeSlot(ctx, key, begun) }) // ends with the first answer, or with ctx
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func (r *run) probeSlot(ctx context.Context, key string, begun time.Time) {
+	for i := 0; ; i++ {
+		_, _, err := r.main.client(i).Get(ctx, key)
+		if err == nil || wait(ctx, probeGap) != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if err != nil {
+				r.slots.unanswered++
+				return
+			}
+			r.slots.times = append(r.slots.times, time.Since(begun))
+			return
+		}
+	}
+}
+
+// sample draws keys of slots that a node owned before the fault.
+func (r *run) sample(owner *node) []string {
+	r.mu.Lock()
+	table := r.owners
+	r.mu.Unlock()
+	var of []uint16
+	for slot, addr := range table {
+		if owner == nil || addr == owner.addr {
+			of = append(of, slot)
+		}
+	}
+	slices.Sort(of)
+	r.rnd.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+	of = of[:min(len(of), sampledSlots)]
+	wanted := map[uint16]bool{}
+	for _, slot := range of {
+		wanted[slot] = true
+	}
+	var keys []string
+	for i := 0; len(keys) < len(of); i++ {
+		key := "p:" + strconv.Itoa(i)
+		if slot := ring.SlotString(key); wanted[slot] {
+			keys, wanted[slot] = append(keys, key), false
+		}
+	}
+	return keys
+}
+
+// lookAtOwners notes who owns what now.
+func (r *run) lookAtOwners(ctx context.Context) error {
+	table, err := r.main.sys.owners(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners = table
+	return nil
+}
+
+// pick chooses one of the nodes that own slots; where there are no slots, any.
+func (r *run) pick(ctx context.Context) (*node, error) {
+	if err := r.lookAtOwners(ctx); err != nil {
+		return nil, err
+	}
+	owners := map[string]bool{}
+	for _, addr := range r.owners {
+		owners[addr] = true
+	}
+	list := r.main.sys.nodes()
+	if len(owners) > 0 {
+		list = slices.DeleteFunc(list, func(n *node) bool { return !owners[n.addr] })
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no node owns slots")
+	}
+	return list[r.rnd.IntN(len(list))], nil
+}

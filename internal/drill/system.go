@@ -1,0 +1,206 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// system is what a drill runs against: a set of real processes. What changes it is
+// called from one goroutine; the questions may be asked from others meanwhile.
+type system interface {
+	// start starts n nodes and returns when all slots are served.
+	start(ctx context.Context, n int) error
+	// open makes a client of the system as it is.
+	open(ctx context.Context) (Driver, error)
+	// nodes returns the nodes that run, in the order in which they were started.
+	nodes() []*node
+	// join adds a node, leave removes one in good order; both return when the
+	// system has been told, which may be before it has settled.
+	join(ctx context.Context) (*node, error)
+	leave(ctx context.Context, n *node) error
+	// kill ends a process with SIGKILL; restart starts a process for the same
+	// node again: at the same address, or at a new one.
+	kill(n *node)
+	ended(n *node) // its process has been stopped otherwise
+	restart(ctx context.Context, n *node, elsewhere bool) (*node, error)
+	// settled says why the system does not serve all slots by the nodes that
+	// run, all of which agree; nil when it does.
+	settled(ctx context.Context) error
+	// owners returns the address of the owner of every slot; nil: no slots.
+	owners(ctx context.Context) (map[uint16]string, error)
+	// deaths counts how often a node took another one for dead.
+	deaths() int
+	close()
+}
+
+// node is one server of a system; it never changes. A restart makes a new one.
+type node struct {
+	addr  string // what clients are told
+	dir   string // its own directory
+	proc  *process
+	front *front // nil without a faulty network
+	id    string // of a Redis node
+}
+
+func (n *node) pause()  { n.proc.signal(syscall.SIGSTOP) }
+func (n *node) resume() { n.proc.signal(syscall.SIGCONT) }
+
+// fleet is what the systems have in common: directories, processes, and a way to ask nodes.
+type fleet struct {
+	o    *Options
+	root string // directory of this system
+	ask  *link.Router
+
+	mu   sync.Mutex
+	list []*node
+	dead int // deaths that processes noticed which have ended
+}
+
+const askTimeout = time.Second
+
+func newFleet(o *Options) (*fleet, error) {
+	root, err := os.MkdirTemp("", "ringcache-drill")
+	if err != nil {
+		return nil, err
+	}
+	ask, err := link.NewRouter(link.RouterOptions{Manual: true, Timeout: askTimeout, NoRetry: true})
+	if err != nil {
+		return nil, err
+	}
+	return &fleet{o: o, root: root, ask: ask}, nil
+}
+
+func (f *fleet) nodes() []*node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.list)
+}
+
+func (f *fleet) addrs() []string {
+	var out []string
+	for _, n := range f.nodes() {
+		out = append(out, n.addr)
+	}
+	return out
+}
+
+func (f *fleet) add(n *node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, n)
+}
+
+// ended takes a node off the list whose process has ended.
+func (f *fleet) ended(n *node) {
+	if n.front != nil {
+		n.front.lower()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dead += n.proc.log.deaths()
+	f.list = slices.DeleteFunc(f.list, func(o *node) bool { return o == n })
+}
+
+func (f *fleet) kill(n *node) {
+	n.proc.kill()
+	f.ended(n)
+}
+
+func (f *fleet) deaths() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := f.dead
+	for _, n := range f.list {
+		sum += n.proc.log.deaths()
+	}
+	return sum
+}
+
+func (f *fleet) directory(name string) (string, error) {
+	dir := filepath.Join(f.root, name)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// close ends all processes and removes what they left.
+func (f *fleet) close() {
+	for _, n := range f.nodes() {
+		n.proc.kill()
+	}
+	_ = f.ask.Close()
+	_ = os.RemoveAll(f.root)
+}
+
+// command asks the process of a node itself, past any cut.
+func (f *fleet) command(ctx context.Context, n *node, args ...string) (resp.Value, error) {
+	v, err := f.ask.DoNode(ctx, n.proc.addr, resp.AppendCommandStrings(nil, args...))
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s of %s: %w", args[0], n.addr, err)
+	}
+	return v, nil
+}
+
+// slotTable reads CLUSTER SLOTS of a node: owners by slot, and how many there are.
+func (f *fleet) slotTable(ctx context.Context, n *node) (map[uint16]string, int, error) {
+	v, err := f.command(ctx, n, "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, 0, err
+	}
+	table, names := map[uint16]string{}, map[string]bool{}
+	for _, r := range v.Elems {
+		if len(r.Elems) < 3 || len(r.Elems[2].Elems) < 2 {
+			return nil, 0, fmt.Errorf("%s: malformed CLUSTER SLOTS", n.addr)
+		}
+		owner := r.Elems[2].Elems[0].Text() + ":" + r.Elems[2].Elems[1].Text()
+		names[owner] = true
+		for s := r.Elems[0].Int; s <= r.Elems[1].Int; s++ {
+			table[uint16(s)] = owner
+		}
+	}
+	return table, len(names), nil
+}
+
+// agree says why not all nodes show the same owners, as many as given, of all slots.
+func (f *fleet) agree(ctx context.Context, nodes []*node, owners int) error {
+	var first map[uint16]string
+	for _, n := range nodes {
+		table, count, err := f.slotTable(ctx, n)
+		switch {
+		case err != nil:
+			return err
+		case count != owners || len(table) != slots:
+			return fmt.Errorf("%s shows %d slots on %d nodes, %d run", n.addr, len(table), count, owners)
+		case first == nil:
+			first = table
+		}
+		for s, owner := range table {
+			if first[s] != owner {
+				return fmt.Errorf("slot %d: %s says %s, another says %s", s, n.addr, owner, first[s])
+			}
+		}
+	}
+	return nil
+}
+
+// fields returns the lines name:value of an INFO reply.
+func fields(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			out[name] = value
+		}
+	}
+	return out
+}

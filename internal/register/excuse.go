@@ -1,0 +1,46 @@
+package register
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// excuses are the windows of crashes and partitions: in one of them a copy that
+// lags may take over, or two owners accept writes. Their number is that of the
+// faults of a run.
+type excuses struct {
+	mu   sync.RWMutex
+	list []window
+}
+
+type window struct{ from, to time.Duration }
+
+// overlap tells whether a window lies within the time from the acknowledged
+// operation that was not seen to the read that did not see it. A value that was
+// overwritten and read after all windows has no excuse.
+func (e *excuses) overlap(acked, read time.Duration) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, w := range e.list {
+		if w.from <= read && acked <= w.to {
+			return true
+		}
+	}
+	return false
+}
+
+// Unclean opens a window of a crash or a partition and returns what closes it: from
+// then on the nodes agree again.
+func (c *Checker) Unclean(from time.Duration) (end func(to time.Duration)) {
+	e := &c.excuses
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := len(e.list)
+	e.list = append(e.list, window{from, math.MaxInt64})
+	return func(to time.Duration) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.list[i].to = to
+	}
+}
