@@ -37,6 +37,8 @@ const (
 	DefaultJoinTimeout = 10 * time.Second // Open waits so long for a seed
 	DefaultClusterName = "ringcache"
 	DefaultTracking    = node.DefaultTrackingKeys // keys
+	DefaultWarmRate    = node.DefaultWarmRate     // keys per second
+	DefaultWarmBytes   = node.DefaultWarmBytes    // bytes per second
 	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
 
@@ -167,6 +169,11 @@ type Options struct {
 	// forget some key that it has read.
 	TrackingKeys int
 
+	// WarmRate and WarmBytes bound what the node takes over unasked, per second and
+	// previous owner, with slots that it gains: default 5000 keys and 64 MiB. What
+	// requests need comes at once, whatever these say.
+	WarmRate, WarmBytes int
+
 	// IO is how connections are served: "epoll" by loops over epoll (Linux),
 	// "uring" by the same with transfers in batches by io_uring (Linux 5.19 or
 	// later, where it is allowed), "std" by a goroutine for each connection; "auto"
@@ -251,6 +258,8 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxClients, DefaultMaxClients)
 	set(&o.OutputLimit, DefaultOutputLimit)
 	set(&o.TrackingKeys, DefaultTracking)
+	set(&o.WarmRate, DefaultWarmRate)
+	set(&o.WarmBytes, DefaultWarmBytes)
 	o.BufferLimit = o.Buffers()
 	set(&o.JoinTimeout, DefaultJoinTimeout)
 	set(&o.Weight, 1)
@@ -344,7 +353,7 @@ func (o Options) validate() error {
 	}
 	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients), "Loops": int64(o.Loops),
 		"OutputLimit": int64(o.OutputLimit), "TrackingKeys": int64(o.TrackingKeys), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
-		"MaxClientsPerAddress": int64(o.MaxClientsPerAddress),
+		"MaxClientsPerAddress": int64(o.MaxClientsPerAddress), "WarmRate": int64(o.WarmRate), "WarmBytes": int64(o.WarmBytes),
 		"ProbeTimeout":         int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {
 			add("%s is negative", name)

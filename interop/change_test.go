@@ -73,10 +73,11 @@ func (w *watch) end() {
 	w.wg.Wait()
 }
 
-// check fails for every key that kept its owner and yet missed or erred.
-func (w *watch) check(t *testing.T, before, after map[int]string) {
+// check fails for every key that kept its owner and yet missed or erred, and when
+// more than mayMiss of those that moved missed.
+func (w *watch) check(t *testing.T, before, after map[int]string, mayMiss float64) {
 	t.Helper()
-	var moved, missed, erred, wrong int
+	var moved, movedMissed, missed, erred, wrong int
 	for i, k := range w.keys {
 		stayed := before[slotOf(k)] == after[slotOf(k)]
 		if !stayed {
@@ -85,6 +86,9 @@ func (w *watch) check(t *testing.T, before, after map[int]string) {
 		m, e := w.misses[i].Load(), w.errs[i].Load()
 		if m > 0 {
 			missed++
+			if !stayed {
+				movedMissed++
+			}
 		}
 		if e > 0 {
 			erred++
@@ -99,6 +103,9 @@ func (w *watch) check(t *testing.T, before, after map[int]string) {
 	t.Logf("%s: %d reads, %d of %d keys moved, %d missed, %d erred", w.s.name, w.reads.Load(), moved, changeKeys, missed, erred)
 	if moved == 0 {
 		t.Errorf("%s: no key moved, the test shows nothing", w.s.name)
+	}
+	if float64(movedMissed) > mayMiss*float64(moved) {
+		t.Errorf("%s: %d of %d keys that moved missed", w.s.name, movedMissed, moved)
 	}
 }
 
@@ -123,7 +130,9 @@ func TestJoinDisturbsOnlyTheMovedShare(t *testing.T) {
 			after := owners(t, f)
 			w.end()
 			t.Logf("the new node was an owner after %v", took.Round(10*time.Millisecond))
-			w.check(t, before, after)
+			// All keys move with their slot. Where a node stands still for more than
+			// 10 ms, as on a busy machine, a request goes on without its key.
+			w.check(t, before, after, 0.01)
 			movedAtMost(t, before, after, 0.25*1.25)
 		})
 	}
@@ -178,7 +187,7 @@ func TestKillDisturbsOnlyTheLostShareAndSlotsReturnWithin6Seconds(t *testing.T) 
 			after := owners(t, f)
 			w.end()
 			t.Logf("%d lost slots answered after %v", len(lost), back.Round(10*time.Millisecond))
-			w.check(t, before, after)
+			w.check(t, before, after, 1) // they are lost
 			movedAtMost(t, before, after, 0.25*1.35)
 		})
 	}

@@ -49,7 +49,25 @@ func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w 
 	h.n.Exec(session{s}, cmd, args, w)
 }
 
+func (h handler) TryExec(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	return h.n.TryExec(session{s}, cmd, args, w)
+}
+
 func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
+
+func (h handler) Admit(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
+	return h.n.Admit(session{s}, cmd, args, w)
+}
+
+func (h handler) Transact(s *server.Session, t *server.Transaction, w *resp.Writer) {
+	h.n.Transact(session{s}, t, w)
+}
+
+func (h handler) TryTransact(s *server.Session, t *server.Transaction, w *resp.Writer) bool {
+	return h.n.TryTransact(session{s}, t, w)
+}
+
+func (h handler) Forget(s *server.Session) { h.n.Forget(session{s}) }
 
 type session struct{ *server.Session }
 

@@ -114,6 +114,9 @@ const (
 	RCRelease
 	RCForward
 	RCPublish
+	RCTake
+	RCTakeMany
+	RCTaken
 
 	// Scripts.
 	Eval

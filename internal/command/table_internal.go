@@ -45,4 +45,25 @@ var internalCommands = []*Command{
 		Summary: "Gives messages of a peer to whoever listens at this node.", Complexity: "O(N) where N is the number of listeners",
 		Args: []Arg{block("message", arg("channel", "string"), arg("message", "string")).multiple()},
 	},
+	{
+		ID: RCTake, Name: "rc.take", Arity: -5, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Hands keys of a slot that was ceded to the peer over to it.", Complexity: "O(N) where N is the number of keys",
+		Args: []Arg{arg("slot", "integer"), arg("boot", "integer"), arg("ask", "integer"), arg("key", "string").multiple()},
+	},
+	{
+		ID: RCTakeMany, Name: "rc.takemany", Arity: -7, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Hands what is in slots that were ceded to the peer over to it.", Complexity: "O(N log N) where N is the number of keys in the slots",
+		Args: []Arg{
+			arg("boot", "integer"), arg("keys", "integer"), arg("bytes", "integer"), arg("each", "integer"),
+			block("source", arg("slot", "integer"), arg("ask", "integer")).multiple(),
+		},
+	},
+	{
+		ID: RCTaken, Name: "rc.taken", Arity: 3, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Says that ceded slots need not be kept for the peer any more.", Complexity: "O(N) where N is what is left in them",
+		Args: []Arg{arg("boot", "integer"), arg("ranges", "string")},
+	},
 }

@@ -72,6 +72,13 @@ var keys = []Key{
 	classList(Key{Name: "classes", Group: "Memory", Example: "session:=high,512mb;cache:=low",
 		Usage: "classes of keys by prefix for the policy priority, where the longest prefix wins; when memory is needed, classes above their quota give it first, then lower ranks; keys of no class are normal, or what the empty prefix says"}),
 
+	count(Key{Name: "warm-rate", Group: "Cluster", Default: "5000", Example: "20000",
+		Usage: "keys per second that a node takes over unasked from each previous owner of the slots that it gains; less where that owner answers slowly, and what requests need comes at once"},
+		1, 10_000_000, func(c *Config) *int { return &c.Options.WarmRate }),
+	size(Key{Name: "warm-bytes", Group: "Cluster", Default: "64mb", Example: "16mb",
+		Usage: "the same in bytes per second"},
+		64<<10, 1<<40, func(c *Config) *int { return &c.Options.WarmBytes }),
+
 	oneOf(Key{Name: "placement", Group: "Placement", Default: "ring", Example: "ring", Values: ring.Names(),
 		Usage: "how slots are placed on nodes; must be equal in the whole cluster"},
 		func(c *Config) *string { return &c.Options.Placement }),

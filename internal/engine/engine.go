@@ -85,22 +85,23 @@ type Engine struct {
 	maxKey   int
 	feedSize int
 
-	used     atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
-	births   atomic.Uint64 // segments begun
-	_        [120]byte     // writers change used all the time; what follows is read with every hold
-	reads    stripes       // what reads without a lock found
-	glancing bool          // reads need no lock: the memory of the arena is never taken away
-	paced    bool          // a sweeper renews lately and beat
-	lately   atomic.Int64  // recent time in ms
-	beat     atomic.Uint32 // the same, as tickOf gives it
-	ceiling  atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
-	limit    atomic.Int64  // configured limit, unlimited if none
-	outside  atomic.Int64  // bytes of the process beside the engine that count against the limit
-	debt     atomic.Int64  // bytes that waiting writers need from shards held by others
-	windows  atomic.Int64  // bytes of the filters of pull windows
-	policy   atomic.Pointer[policy]
-	observer atomic.Pointer[Observer] // nil: nobody wants to know
-	picks    atomic.Uint64            // state of sampling outside any shard lock
+	used      atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
+	births    atomic.Uint64 // segments begun
+	_         [120]byte     // writers change used all the time; what follows is read with every hold
+	reads     stripes       // what reads without a lock found
+	glancing  bool          // reads need no lock: the memory of the arena is never taken away
+	paced     bool          // a sweeper renews lately and beat
+	lately    atomic.Int64  // recent time in ms
+	beat      atomic.Uint32 // the same, as tickOf gives it
+	ceiling   atomic.Int64  // what writers hold to: the limit, or above it while SetMaxBytes steps down
+	limit     atomic.Int64  // configured limit, unlimited if none
+	outside   atomic.Int64  // bytes of the process beside the engine that count against the limit
+	debt      atomic.Int64  // bytes that waiting writers need from shards held by others
+	windows   atomic.Int64  // bytes of the filters of pull windows
+	windowGen atomic.Uint64 // number of the last pull window
+	policy    atomic.Pointer[policy]
+	observer  atomic.Pointer[Observer] // nil: nobody wants to know
+	picks     atomic.Uint64            // state of sampling outside any shard lock
 
 	tally   tally
 	classes *classTable // nil = all entries are of class 0

@@ -36,6 +36,7 @@ type WindowState struct {
 // addressing set of 32-bit fingerprints, so a false positive is one in four
 // thousand millions per touched key, and a false negative does not exist.
 type window struct {
+	gen  uint64 // tells windows apart; never 0
 	max  int
 	n    int
 	sets []uint32 // power of two, 0 = free
@@ -92,13 +93,29 @@ func (s *shard) touch(slot uint16, h uint64) {
 	}
 }
 
-// touchIn ends the window when the filter is full: hits are lost then, never
-// correctness.
+// All filters together take windowShare of the memory limit at most, beside it,
+// or windowBytes if that is more; without a limit windowFree.
+const (
+	windowShare = 8 // a divisor
+	windowBytes = 16 << 20
+	windowFree  = 256 << 20
+)
+
+func (e *Engine) windowsMost() int64 {
+	limit := e.limit.Load()
+	if limit == unlimited {
+		return windowFree
+	}
+	return max(limit/windowShare, windowBytes)
+}
+
+// touchIn ends the window when the filter is full, or all of them are too large
+// together: hits are lost then, never correctness.
 func (s *shard) touchIn(i int, h uint64) {
 	st := &s.slots[i]
 	ok, grown := st.win.add(h)
-	if grown != 0 {
-		s.e.windows.Add(int64(grown))
+	if grown != 0 && s.e.windows.Add(int64(grown)) > s.e.windowsMost() {
+		ok = false
 	}
 	if !ok {
 		s.closeWindow(i)
@@ -119,17 +136,20 @@ func (s *shard) closeWindow(i int) {
 // OpenWindow opens the pull window of slot, or opens it anew and forgets what
 // was touched before. maxKeys (1 to MaxWindowKeys, other values are brought into
 // that range) bounds the filter, which takes up to 11 bytes per touched key
-// beside the memory limit; Stats.WindowBytes tells the sum.
-func (e *Engine) OpenWindow(slot uint16, maxKeys int) {
+// beside the memory limit; Stats.WindowBytes tells the sum, which is bounded too.
+// It returns the number of the window, 0 for a closed engine.
+func (e *Engine) OpenWindow(slot uint16, maxKeys int) (gen uint64) {
 	s, st := e.at(slot)
 	i := e.place(slot)
 	s.mu.Lock()
 	s.closeWindow(i)
 	if !e.closed.Load() {
-		st.win = &window{max: min(max(maxKeys, 1), MaxWindowKeys)}
+		gen = e.windowGen.Add(1)
+		st.win = &window{gen: gen, max: min(max(maxKeys, 1), MaxWindowKeys)}
 		s.mark(i, cellWindow, true)
 	}
 	s.unlock()
+	return gen
 }
 
 // CloseWindow ends the pull window of slot, if one is open.
@@ -158,6 +178,12 @@ func (e *Engine) Window(slot uint16) WindowState {
 // deadline is not stored, and the key counts as touched. The errors are those
 // of Txn.Set; the result means nothing then.
 func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) (AddResult, error) {
+	return e.AddToWindow(slot, 0, key, value, deadline)
+}
+
+// AddToWindow is AddIfUntouched for one window: when another one is open by now,
+// the answer is WindowClosed. 0 means whichever is open.
+func (e *Engine) AddToWindow(slot uint16, gen uint64, key, value []byte, deadline int64) (AddResult, error) {
 	h, err := e.admit(key, value)
 	if err != nil {
 		return Touched, err
@@ -172,7 +198,7 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 	switch {
 	case st.win == nil && st.winFull:
 		return WindowFull, nil
-	case st.win == nil:
+	case st.win == nil || gen != 0 && st.win.gen != gen:
 		return WindowClosed, nil
 	case present || st.win.has(h):
 		return Touched, nil
@@ -187,3 +213,16 @@ func (e *Engine) AddIfUntouched(slot uint16, key, value []byte, deadline int64) 
 	s.added++
 	return Added, nil
 }
+
+// Window returns the number of the window that is open for the slot held, 0 if
+// none is.
+func (t *Txn) Window() uint64 {
+	t.check()
+	if t.st.win == nil {
+		return 0
+	}
+	return t.st.win.gen
+}
+
+// Serving returns the serving bit of the slot held.
+func (t *Txn) Serving() bool { return t.s.served(int(t.slot >> t.s.e.bits)) }

@@ -126,3 +126,61 @@ func TestWindowFilterHasNoFalseNegatives(t *testing.T) {
 		t.Errorf("a window that ended takes %d bytes", b)
 	}
 }
+
+// What was asked for in one window is not added to the next.
+func TestAddToWindowKnowsWindowsApart(t *testing.T) {
+	e, _ := newTest(t, Options{})
+	first := e.OpenWindow(1, 10)
+	second := e.OpenWindow(1, 10)
+	if first == 0 || second == first {
+		t.Fatalf("windows %d and %d", first, second)
+	}
+	tx := e.LockAny(1)
+	if got := tx.Window(); got != second || tx.Serving() != e.Serving(1) {
+		t.Errorf("window %d, want %d", got, second)
+	}
+	tx.Unlock()
+	for _, tc := range []struct {
+		gen  uint64
+		want AddResult
+	}{{first, WindowClosed}, {second + 1, WindowClosed}, {second, Added}, {second, Touched}} {
+		if got, err := e.AddToWindow(1, tc.gen, []byte("k"), []byte("v"), 0); got != tc.want || err != nil {
+			t.Errorf("window %d: %v %v, want %v", tc.gen, got, err, tc.want)
+		}
+	}
+	e.CloseWindow(1)
+	tx = e.LockAny(1)
+	defer tx.Unlock()
+	if got := tx.Window(); got != 0 {
+		t.Errorf("window %d after its end", got)
+	}
+}
+
+// The filters of all windows together are bounded, whatever each may have.
+func TestWindowsTogetherAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	e, _ := newTest(t, Options{MaxBytes: 32 << 20})
+	const slots = 5
+	for slot := range uint16(slots) {
+		e.OpenWindow(slot, MaxWindowKeys)
+	}
+	var most int64
+	for i := range 800_000 {
+		k := keyFor(i)
+		for slot := range uint16(slots) {
+			_, _ = e.Delete(slot, k)
+		}
+		most = max(most, e.windows.Load())
+	}
+	full := 0
+	for slot := range uint16(slots) {
+		if w := e.Window(slot); w.Full && !w.Open {
+			full++
+		}
+	}
+	if full == 0 || full == slots || most > windowBytes {
+		t.Errorf("%d of %d windows ended, the filters took up to %d bytes, limit %d", full, slots, most, windowBytes)
+	}
+}

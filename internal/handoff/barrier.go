@@ -1,16 +1,27 @@
 package handoff
 
 import (
+	"time"
+
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
-// Slots are the serving bits and contents of the node's slots. The engine
+// Slots are the serving bits and contents of the node's slots. Transfer
 // implements it; each call takes the slot's shard lock, so that a request that
 // holds the lock has finished before a bit is cleared.
 type Slots interface {
 	Serving(slot uint16) bool
 	SetServing(slot uint16, on bool)
+	// DropSlot removes the entries, and ends a cession or a window of the slot.
 	DropSlot(slot uint16) int
+	Keys(slot uint16) int64 // entries
+	// Cede lets the process c.Peer take the entries of a slot that is not served.
+	Cede(slot uint16, c Cession)
+	// OpenWindow lets requests take entries from c.Peer; see Transfer.
+	OpenWindow(slot uint16, c Cession)
+	CloseWindow(slot uint16)
+	// Decline lets c.Peer know that nothing will be taken of its slot.
+	Decline(slot uint16, c Cession)
 }
 
 // Ask is one question to a member: will you give these slots up for me? No
@@ -26,6 +37,8 @@ type Ask struct {
 	// on serving, so that a slot is without a server for one round trip and not
 	// until the slowest member has answered.
 	Last bool
+	// Pull are those of the slots whose content this node would take over.
+	Pull []Range
 	// Return is the boot of the process before, while there is content of its
 	// slots to be proven; 0 = none.
 	Return uint64
@@ -38,7 +51,10 @@ type Verdict struct {
 	Why    string  // why it does neither
 	Served []Range // slots that the member served until this moment
 	Kept   []Range // of the slots: see ReleaseTo
+	Offers []Offer // what the asker may take
 	Asks   []Ask   // what the member itself has to send in consequence
+
+	OfferedKeys uint64 // how many entries Offers are
 }
 
 // Barrier is one node's side of the RELEASE protocol, as a pure state machine:
@@ -60,6 +76,11 @@ type Barrier struct {
 	// from the time when neither side knew of the other.
 	strangers map[topology.NodeID]struct{}
 	retired   bool
+
+	ceded  map[uint16]cededSlot // content that is kept for other nodes; none of these bits is on
+	offers map[uint16]Cession   // of the gained slots: what agreements to Asks of cur let this node take
+	stamps []uint64             // per slot: lastAsk when the slot was last served here
+	now    func() time.Time
 
 	past      history
 	proven    int // slots of the inheritance that have kept their content
@@ -84,6 +105,7 @@ func NewBarrier(self topology.NodeID, slots Slots) *Barrier {
 		self: self, slots: slots,
 		pending:   map[topology.NodeID]pendingAsk{},
 		strangers: map[topology.NodeID]struct{}{},
+		now:       time.Now,
 	}
 }
 
@@ -94,8 +116,9 @@ func (b *Barrier) Adopt(t *Targets) []Ask {
 		return nil
 	}
 	b.meet(t)
+	b.dropForeign(t)
 	b.past = b.past.record(b.cur, t)
-	b.cur, b.confirmed = t, nil
+	b.cur, b.confirmed, b.offers = t, nil, nil
 	clear(b.pending)
 	b.gained, b.lost = Set{}, Set{}
 	owned := t.owned(t.index(b.self))
@@ -149,7 +172,7 @@ func (b *Barrier) meet(t *Targets) {
 func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
 	b.lastAsk++
 	opens := b.gained.Len() > 0
-	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens}
+	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.gained.Ranges()}
 	if b.inherited != nil {
 		a.Return = b.inherited.Boot
 	}
@@ -222,6 +245,9 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self {
 				b.slots.DropSlot(uint16(s))
 			}
+			if peer, ok := b.cur.peer(a.To); ok && b.gained.Has(uint16(s)) {
+				b.noteOffer(uint16(s), Cession{Peer: peer})
+			}
 		}
 	}
 	return b.openIfAgreed()
@@ -244,8 +270,8 @@ func (b *Barrier) openIfAgreed() bool {
 		}
 	}
 	b.takeInheritance()
-	b.gained.Each(func(slot uint16) { b.slots.SetServing(slot, true) })
-	b.gained = Set{}
+	b.gained.Each(b.open)
+	b.gained, b.offers = Set{}, nil
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 // serve the slot.
 type explorer struct {
 	views   [][]*Targets
+	writes  int // of clients, at whoever serves, in all; the last one may be a delete
 	seen    map[string]bool
 	limit   int
 	trace   []string
@@ -18,7 +19,11 @@ type explorer struct {
 
 func (e *explorer) visit(w *world, next []int) bool {
 	if n := len(w.servers(0)); n > 1 {
-		e.failure = append([]string(nil), e.trace...)
+		e.failure = append([]string{"two nodes serve the slot"}, e.trace...)
+		return false
+	}
+	if node, _, bad := w.stale(); bad {
+		e.failure = append([]string{fmt.Sprintf("node %d has an old value", node)}, e.trace...)
 		return false
 	}
 	key := w.fingerprint(fmt.Append(nil, next))
@@ -37,10 +42,39 @@ func (e *explorer) visit(w *world, next []int) bool {
 			}
 		}
 	}
+	if e.writes > 0 && !e.clients(w, next) {
+		return false
+	}
 	for _, m := range w.net {
 		c := w.clone()
 		c.deliver(m)
 		if !e.step(c, next, "deliver "+m.key) {
+			return false
+		}
+	}
+	return true
+}
+
+// clients lets a client write, delete or read, at whoever serves the slot.
+func (e *explorer) clients(w *world, next []int) bool {
+	for node := range e.views {
+		if !w.slots[node].on[0] {
+			continue
+		}
+		for _, remove := range []bool{false, true} {
+			if w.versions+next[len(e.views)] >= e.writes {
+				continue
+			}
+			c, n := w.clone(), append([]int(nil), next...)
+			if remove {
+				n[len(e.views)]++
+			}
+			c.write(node, 0, remove)
+			if !e.step(c, n, fmt.Sprintf("node %d writes %d", node, c.latest[0])) {
+				return false
+			}
+		}
+		if c := w.clone(); c.take(node, 0) && !e.step(c, next, fmt.Sprintf("node %d reads", node)) {
 			return false
 		}
 	}
@@ -71,11 +105,15 @@ func everyList(n, length int) [][]int {
 }
 
 func explore(nodes int, owners [][]int, acceptStale bool, limit int) *explorer {
+	return exploreValues(nodes, owners, 0, limit, func(w *world) { w.acceptStale = acceptStale })
+}
+
+func exploreValues(nodes int, owners [][]int, writes, limit int, breakIt func(w *world)) *explorer {
 	members := make([]int, nodes)
 	for i := range members {
 		members[i] = i
 	}
-	e := &explorer{seen: map[string]bool{}, limit: limit}
+	e := &explorer{seen: map[string]bool{}, limit: limit, writes: writes}
 	for _, list := range owners {
 		var ts []*Targets
 		for _, o := range list {
@@ -84,8 +122,10 @@ func explore(nodes int, owners [][]int, acceptStale bool, limit int) *explorer {
 		e.views = append(e.views, ts)
 	}
 	w := newWorld(nodes, 1)
-	w.acceptStale = acceptStale
-	e.visit(w, make([]int, nodes))
+	if breakIt != nil {
+		breakIt(w)
+	}
+	e.visit(w, make([]int, nodes+1))
 	return e
 }
 
@@ -134,5 +174,54 @@ func TestExplorerFindsStaleAnswers(t *testing.T) {
 	e := explore(2, [][]int{{0, 1, 0}, {1, 0, 1}}, true, 1_000_000)
 	if e.failure == nil {
 		t.Fatalf("accepting stale answers went unnoticed in %d states", len(e.seen))
+	}
+}
+
+// valueRuns are the lists of owners that the tests of values explore: the slot
+// goes there, and there and back.
+var valueRuns = []struct {
+	nodes  int
+	owners [][]int
+	writes int
+}{
+	{2, [][]int{{0, 1}, {0, 1}}, 3},
+	{2, [][]int{{0, 1, 0}, {1, 0}}, 2},
+	{2, [][]int{{0, 1, 0, 1}, {0, 1}}, 2},
+	{3, [][]int{{0, 1}, {0, 1, 2}, {1, 2}}, 2},
+}
+
+// TestExhaustiveValues walks every order of adoptions, deliveries, writes, deletes
+// and reads: no node ever serves a value that is older than the last one that was
+// acknowledged, or a deleted key.
+func TestExhaustiveValues(t *testing.T) {
+	for _, r := range valueRuns {
+		e := exploreValues(r.nodes, r.owners, r.writes, valueStates(), nil)
+		if e.failure != nil {
+			t.Fatalf("owners %v: after\n%q", r.owners, e.failure)
+		}
+		t.Logf("owners %v: %d states", r.owners, len(e.seen))
+	}
+}
+
+func valueStates() int {
+	if testing.Short() {
+		return 5_000
+	}
+	return 40_000
+}
+
+// TestExplorerFindsOldValues proves that the exploration of values can fail.
+func TestExplorerFindsOldValues(t *testing.T) {
+	for name, breakIt := range map[string]func(w *world){
+		"writes and deletes do not keep answers out": func(w *world) { w.untouched = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range valueRuns {
+				if exploreValues(r.nodes, r.owners, r.writes, 40_000, breakIt).failure != nil {
+					return
+				}
+			}
+			t.Fatal("went unnoticed")
+		})
 	}
 }

@@ -152,12 +152,7 @@ func (h history) broken(served []Range) history {
 // an agreement says for which slots that is still good. A slot that this node
 // has served until now is not, and stays so: the answer may be lost.
 func (b *Barrier) ReleaseTo(from topology.NodeID, boot uint64, ranges []Range, last bool) Verdict {
-	v := b.Release(from, ranges, last)
-	if v.Agreed && boot != 0 && b.cur != nil && !b.retired {
-		b.past = b.past.broken(v.Served)
-		v.Kept = b.testify(from, boot, ranges)
-	}
-	return v
+	return b.ReleaseFor(Request{From: from, Return: boot, Ranges: ranges, Last: last})
 }
 
 // testify returns those of the slots that have been the member's, in all Views of

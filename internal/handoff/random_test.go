@@ -63,7 +63,7 @@ func randomTables(r *rand.Rand) (t tables) {
 
 // targets draws the live members (always with the node itself) and a table;
 // slots of members that are out fall to the first one that is in.
-func (t tables) targets(r *rand.Rand, self int, everybody bool) *Targets {
+func (t tables) targets(r *rand.Rand, w *world, self int, everybody bool) *Targets {
 	var members []int
 	for i := range walkNodes {
 		if i == self || everybody || r.IntN(4) > 0 {
@@ -76,7 +76,7 @@ func (t tables) targets(r *rand.Rand, self int, everybody bool) *Targets {
 			owner[s] = members[0]
 		}
 	}
-	return targets(members, owner[:])
+	return targetsWith(w.boots, members, owner[:])
 }
 
 // walk runs random adoptions and deliveries. While a node takes another for
@@ -90,7 +90,7 @@ func walk(r *rand.Rand, steps int, partitions, acceptStale bool) (w *world, p pa
 		switch n := r.IntN(10); {
 		case n == 0 || len(w.net) == 0:
 			node := r.IntN(walkNodes)
-			w.adopt(node, tabs.targets(r, node, !partitions))
+			w.adopt(node, tabs.targets(r, w, node, !partitions))
 			w.net = slices.DeleteFunc(w.net, func(m message) bool {
 				cut := func(x, y int) bool { c := w.barriers[x].cur; return c != nil && c.index(nodeID(y)) < 0 }
 				return m.answer && (cut(m.from, m.to) || cut(m.to, m.from))
@@ -167,7 +167,7 @@ func TestRandomOrders(t *testing.T) {
 				if bad {
 					t.Fatalf("seed %d: nodes %d and %d both serve slot %d", seed, a, b, slot)
 				}
-				final := randomTables(r).targets(r, 0, true)
+				final := randomTables(r).targets(r, w, 0, true)
 				settle(w, final)
 				p.update(w)
 				for s := range walkSlots {

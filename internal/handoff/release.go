@@ -10,19 +10,38 @@ import (
 // nothing: a slot given up before the asker may open it would be served by
 // nobody in between.
 func (b *Barrier) Release(from topology.NodeID, ranges []Range, last bool) Verdict {
+	return b.ReleaseFor(Request{From: from, Ranges: ranges, Last: last})
+}
+
+// ReleaseFor is Release for a member that may take the content of the slots, or
+// has content of its process before.
+func (b *Barrier) ReleaseFor(q Request) Verdict {
+	v := b.release(&q)
+	if !v.Agreed || b.cur == nil || b.retired || len(q.Ranges) == 0 {
+		return v
+	}
+	if q.Return != 0 {
+		b.past = b.past.broken(v.Served)
+		v.Kept = b.testify(q.From, q.Return, q.Ranges)
+	}
+	b.offer(&q, &v)
+	return v
+}
+
+func (b *Barrier) release(q *Request) Verdict {
 	switch {
 	case b.retired:
 		return Verdict{Agreed: true}
 	case b.cur == nil:
 		return Verdict{Why: "this node has no view yet"}
-	case len(ranges) == 0:
-		return Verdict{Agreed: true, Asks: b.remind(from)}
+	case len(q.Ranges) == 0:
+		return Verdict{Agreed: true, Asks: b.remind(q.From)}
 	}
-	var served Set
-	for _, r := range ranges {
+	var served, pull Set
+	for _, r := range q.Ranges {
 		for s := int(r.First); s <= int(r.Last); s++ {
 			owner, ok := b.cur.owner(uint16(s))
-			if !ok || owner != from || from == b.self {
+			if !ok || owner != q.From || q.From == b.self {
 				return Verdict{Why: fmt.Sprintf("slot %d belongs to %s in view %016x", s, ownerName(owner, ok), b.cur.Hash)}
 			}
 			if b.slots.Serving(uint16(s)) {
@@ -30,12 +49,15 @@ func (b *Barrier) Release(from topology.NodeID, ranges []Range, last bool) Verdi
 			}
 		}
 	}
-	if served.Len() > 0 && !last {
+	if served.Len() > 0 && !q.Last {
 		return Verdict{Ready: true}
 	}
+	pull.addRanges(q.Pull)
 	served.Each(func(slot uint16) {
-		b.slots.SetServing(slot, false)
-		b.slots.DropSlot(slot)
+		b.shut(slot)
+		if !pull.Has(slot) || !b.cede(slot, q) {
+			b.slots.DropSlot(slot)
+		}
 		b.lost.Remove(slot)
 	})
 	return Verdict{Agreed: true, Served: served.Ranges()}
@@ -88,6 +110,7 @@ func (b *Barrier) Reminders() []Ask {
 func (b *Barrier) Retire() {
 	b.retired = true
 	b.Disinherit()
+	b.DropCeded()
 	clear(b.pending)
 	b.gained, b.lost = Set{}, Set{}
 	if b.cur == nil {
@@ -95,7 +118,7 @@ func (b *Barrier) Retire() {
 	}
 	for s := range b.cur.Owner {
 		if b.slots.Serving(uint16(s)) {
-			b.slots.SetServing(uint16(s), false)
+			b.shut(uint16(s))
 			b.slots.DropSlot(uint16(s))
 		}
 	}

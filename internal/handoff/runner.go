@@ -25,6 +25,7 @@ const (
 type Answer struct {
 	Agreed, Ready bool
 	Served, Kept  []Range
+	Offers        []Offer
 	Why           string // why it did not agree
 }
 
@@ -36,6 +37,7 @@ type RunnerOptions struct {
 	Self   topology.NodeID
 	Slots  Slots
 	Send   Sender
+	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger
 }
 
@@ -61,6 +63,9 @@ func NewRunner(o RunnerOptions) *Runner {
 	r := &Runner{o: o, b: NewBarrier(o.Self, o.Slots), changed: make(chan struct{})}
 	if r.o.Logger == nil {
 		r.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if r.o.Now != nil {
+		r.b.now = r.o.Now
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.askCtx, r.void = context.WithCancel(r.ctx)
@@ -94,9 +99,15 @@ func (r *Runner) Release(from topology.NodeID, ranges []Range, last bool) Verdic
 
 // ReleaseTo is Release for a member that has content of its process of that boot.
 func (r *Runner) ReleaseTo(from topology.NodeID, boot uint64, ranges []Range, last bool) Verdict {
+	return r.ReleaseFor(Request{From: from, Return: boot, Ranges: ranges, Last: last})
+}
+
+// ReleaseFor is Release for a member that may take the content of the slots, or
+// has content of its process before.
+func (r *Runner) ReleaseFor(q Request) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := r.b.ReleaseTo(from, boot, ranges, last)
+	v := r.b.ReleaseFor(q)
 	if !r.closed {
 		r.start(v.Asks)
 	}
@@ -104,6 +115,29 @@ func (r *Runner) ReleaseTo(from topology.NodeID, boot uint64, ranges []Range, la
 		r.wake()
 	}
 	return v
+}
+
+// Taken drops what is left of slots that a process need not take any more.
+func (r *Runner) Taken(by Peer, ranges []Range) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.b.Taken(by, ranges)
+	r.wake()
+}
+
+// DropCeded drops all content that is kept for other nodes.
+func (r *Runner) DropCeded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.b.DropCeded()
+	r.wake()
+}
+
+// Ceded is the number of slots whose content is kept for other nodes.
+func (r *Runner) Ceded() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.Ceded()
 }
 
 // Inherit must be called before the first Adopt; see Barrier.Inherit.
@@ -227,6 +261,7 @@ func (r *Runner) answered(a Ask, answer Answer) (next Ask, changed <-chan struct
 	defer r.mu.Unlock()
 	if answer.Agreed {
 		r.b.Confirmed(a, answer.Kept)
+		r.b.Offered(a, answer.Offers)
 		r.b.Agreed(a, answer.Served)
 		r.wake() // slots were opened, or another may send its last Ask now
 		next, ok = r.b.Current(a)
@@ -275,6 +310,9 @@ func (r *Runner) remindLoop() {
 		r.mu.Lock()
 		if !r.closed {
 			r.start(r.b.Reminders())
+			if r.b.Expire(r.b.now()) {
+				r.wake()
+			}
 		}
 		r.mu.Unlock()
 	}

@@ -28,6 +28,15 @@ func (s *Set) Add(slot uint16) {
 	}
 }
 
+// addRanges puts slots into the set; those that do not exist are left out.
+func (s *Set) addRanges(rs []Range) {
+	for _, r := range rs {
+		for slot := int(r.First); slot <= int(r.Last) && slot < MaxSlots; slot++ {
+			s.Add(uint16(slot))
+		}
+	}
+}
+
 // Remove takes a slot out of the set.
 func (s *Set) Remove(slot uint16) {
 	w, m := &s.words[slot/64], uint64(1)<<(slot%64)

@@ -55,6 +55,23 @@ func (t *Targets) owner(slot uint16) (topology.NodeID, bool) {
 	return t.Members[t.Owner[slot]].ID, true
 }
 
+// ownerPeer returns the process that owns a slot.
+func (t *Targets) ownerPeer(slot uint16) (Peer, bool) {
+	if int(slot) >= len(t.Owner) || t.Owner[slot] == NoOwner {
+		return Peer{}, false
+	}
+	return t.Members[t.Owner[slot]], true
+}
+
+// peer returns the process of a member.
+func (t *Targets) peer(id topology.NodeID) (Peer, bool) {
+	i := t.index(id)
+	if i < 0 {
+		return Peer{}, false
+	}
+	return t.Members[i], true
+}
+
 // owned returns the slots whose owner is the member at index i.
 func (t *Targets) owned(i int) (s Set) {
 	if i < 0 {

@@ -64,7 +64,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	}
 	switch group.ID {
 	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
-		command.RCPublish:
+		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
@@ -140,6 +140,9 @@ func (n *Node) keyless(s Session, cmd *command.Command, args [][]byte, w *resp.W
 	done := exec.Keyless(c)
 	*c = exec.Call{}
 	n.calls.Put(c)
+	if cmd.ID == command.FlushAll || cmd.ID == command.FlushDB {
+		n.flushed()
+	}
 	if !done {
 		w.Error("ERR command '" + cmd.Name + "' is not served by a node")
 	}
@@ -155,6 +158,11 @@ func (n *Node) onSlot(s Session, cmd *command.Command, args [][]byte, slot uint1
 	tx, err := n.eng.Lock(slot)
 	if err != nil {
 		return false
+	}
+	if n.transfer.Open() {
+		if tx = n.complete(tx, slot, cmd, args); tx == nil {
+			return false
+		}
 	}
 	n.under(s, cmd, args, slot, tx, w)
 	return true

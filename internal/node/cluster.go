@@ -138,7 +138,11 @@ func (n *Node) countKeysInSlot(args [][]byte, w *resp.Writer) {
 	case !validSlot(slot):
 		w.Error("ERR Invalid slot")
 	default:
-		w.Int(n.eng.SlotStats(uint16(slot)).Keys)
+		keys := int64(0)
+		if n.eng.Serving(uint16(slot)) { // else they are kept for another node, which counts them
+			keys = n.eng.SlotStats(uint16(slot)).Keys
+		}
+		w.Int(keys)
 	}
 }
 
@@ -154,6 +158,9 @@ func (n *Node) keysInSlot(args [][]byte, w *resp.Writer) {
 		return
 	}
 	mark, found := len(w.Buf), 0
+	if !n.eng.Serving(uint16(number)) { // see countKeysInSlot
+		count = 0
+	}
 	n.eng.KeysInSlot(uint16(number), int(min(count, maxKeysInSlot)), func(key []byte) {
 		if !w.Over(mark) {
 			w.Bulk(key)

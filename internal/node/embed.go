@@ -24,7 +24,7 @@ func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
 	switch {
 	case err == nil:
 		return v, nil
-	case errors.Is(err, errs.ErrNotServing):
+	case errors.Is(err, errs.ErrNotServing) || n.incoming(ring.SlotString(key)):
 		return bulk(n.call(ctx, "get", []byte(key)))
 	}
 	return nil, err
@@ -55,9 +55,11 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 
 // Delete removes a key and reports whether it was there.
 func (n *Node) Delete(ctx context.Context, key string) (bool, error) {
-	ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
-	if !errors.Is(err, errs.ErrNotServing) {
-		return ok, err
+	if !n.incoming(ring.SlotString(key)) {
+		ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
+		if !errors.Is(err, errs.ErrNotServing) {
+			return ok, err
+		}
 	}
 	v, err := n.call(ctx, "del", []byte(key))
 	return v.Int == 1, err
@@ -102,7 +104,7 @@ func (n *Node) GetMany(ctx context.Context, keys ...string) (map[string][]byte, 
 		switch {
 		case err == nil:
 			out[k] = v
-		case errors.Is(err, errs.ErrNotServing):
+		case errors.Is(err, errs.ErrNotServing) || n.incoming(ring.SlotString(k)):
 			remote = append(remote, k)
 		case !errors.Is(err, errs.ErrNotFound):
 			return out, err

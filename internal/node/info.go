@@ -286,10 +286,11 @@ func infoCluster(n *Node, t *infoText) {
 	opening, releasing := n.barrier.Progress()
 	t.add("ringcache_slots_opening", opening)     // owned by the View, not yet served here
 	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner
+	infoHandoff(n, t)
 }
 
 func infoKeyspace(n *Node, t *infoText) {
 	if st := n.eng.Stats(); st.ServedKeys > 0 {
-		t.add("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", st.ServedKeys, st.Volatile))
+		t.add("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", st.ServedKeys, min(st.Volatile, st.ServedKeys)))
 	}
 }

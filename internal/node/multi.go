@@ -142,10 +142,16 @@ func (n *Node) watch(s Session, args [][]byte, w *resp.Writer, mayWait bool) boo
 		w.Error("RCBUSY the watched keys of all connections take " + strconv.Itoa(maxWatchedBytes) + " bytes, the limit; repeat later")
 		return true
 	}
-	tx := n.hold(slot, w, mayWait)
+	tx, answered := n.hold(slot, w, mayWait), mayWait
+	if tx != nil && n.transfer.Open() {
+		// A key that came from its previous owner later would count as changed.
+		again := false
+		tx, again = n.completeAll(tx, slot, w, mayWait, lackingOfWatch(args))
+		answered = !again
+	}
 	if tx == nil {
 		n.watched.Add(-bytes)
-		return mayWait // then it is answered
+		return answered
 	}
 	st.bytes += bytes
 	for _, key := range args[1:] {
@@ -270,7 +276,11 @@ func (n *Node) conclude(s Session, t Transaction, w *resp.Writer, mayWait bool) 
 	}
 	var tx *engine.Txn
 	if held {
-		if tx = n.hold(slot, w, mayWait); tx == nil && !mayWait {
+		again := !mayWait
+		if tx = n.hold(slot, w, mayWait); tx != nil && n.transfer.Open() {
+			tx, again = n.completeAll(tx, slot, w, mayWait, lackingOf(t))
+		}
+		if tx == nil && again {
 			return false
 		}
 	}

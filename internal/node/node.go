@@ -20,21 +20,23 @@ import (
 // Node is one node. Open makes it, Start brings it into its cluster, Close ends
 // it.
 type Node struct {
-	o       Options
-	id      topology.NodeID
-	boot    uint64
-	log     *slog.Logger
-	clock   *clock
-	eng     *engine.Engine
-	place   ring.Placement
-	barrier *handoff.Runner
-	auth    *link.PeerAuth
-	peers   *link.Peers
-	router  *link.Router // nil for a node without a listener
-	seeds   *seedList
-	mem     atomic.Pointer[Members] // nil for a node that is alone; set once by Start
-	front   Front                   // nil without a server
-	started time.Time
+	o        Options
+	id       topology.NodeID
+	boot     uint64
+	log      *slog.Logger
+	clock    *clock
+	eng      *engine.Engine
+	place    ring.Placement
+	barrier  *handoff.Runner
+	transfer *handoff.Transfer
+	takes    takes
+	auth     *link.PeerAuth
+	peers    *link.Peers
+	router   *link.Router // nil for a node without a listener
+	seeds    *seedList
+	mem      atomic.Pointer[Members] // nil for a node that is alone; set once by Start
+	front    Front                   // nil without a server
+	started  time.Time
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -79,6 +81,7 @@ type Node struct {
 	casts                 casts
 	publish               func(channel, message []byte, shard bool) int // deliver, made once
 	track                 *tracking
+	pressure              pressure
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -119,7 +122,9 @@ func Open(o Options) (*Node, error) {
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
 	n.diag.open(o.Diagnostics)
 	n.publish = n.deliver
-	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.eng, Send: n.sendRelease, Logger: n.log})
+	n.takes.n = n
+	n.transfer = handoff.NewTransfer(handoff.TransferOptions{Engine: n.eng, Caller: &n.takes, Rate: o.WarmRate, Bytes: o.WarmBytes, Logger: n.log})
+	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.transfer, Send: n.sendRelease, Logger: n.log})
 	n.inherit(took)
 	if err = n.openLinks(); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -202,6 +207,9 @@ func (n *Node) Drain(ctx context.Context) error {
 		n.log.Warn("cannot announce the leave", "error", err)
 	}
 	err := n.awaitRelease(ctx)
+	if err == nil {
+		err = n.awaitTaken(ctx)
+	}
 	// Whoever has not asked for its slots by now finds nobody to ask.
 	n.barrier.Retire()
 	if err = errors.Join(err, n.membership().Leave(ctx)); err == nil {
@@ -225,6 +233,21 @@ func (n *Node) awaitRelease(ctx context.Context) error {
 	}
 }
 
+// awaitTaken waits until the next owners have taken what is kept for them.
+func (n *Node) awaitTaken(ctx context.Context) error {
+	for {
+		changed := n.barrier.Changed()
+		if n.barrier.Ceded() == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Close ends the node without handing anything over, and waits for its
 // goroutines. With a file for them, the entries stay there for the next process
 // of this node. It may be called more than once.
@@ -238,10 +261,12 @@ func (n *Node) Close() error {
 		}
 		n.wg.Wait()
 		n.barrier.Close()
+		n.transfer.Close()
+		n.barrier.DropCeded() // it is no entry of this node any more, and must not be kept in its file
 		if n.router != nil {
 			all = append(all, n.router.Close())
 		}
-		for _, p := range []*link.Peers{n.peers, n.casts.links} {
+		for _, p := range []*link.Peers{n.peers, n.casts.links, n.takes.single, n.takes.many} {
 			if p != nil {
 				all = append(all, p.Close())
 			}

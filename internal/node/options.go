@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringcache/ringcache/internal/engine"
 	"github.com/ringcache/ringcache/internal/exec"
+	"github.com/ringcache/ringcache/internal/handoff"
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/membership"
 	"github.com/ringcache/ringcache/internal/ring"
@@ -36,6 +37,12 @@ const (
 	restartHold = 2 * time.Second
 	// startRetry is the pause between two rounds over the seeds.
 	startRetry = 250 * time.Millisecond
+)
+
+// Defaults of Options.
+const (
+	DefaultWarmRate  = handoff.DefaultRate
+	DefaultWarmBytes = handoff.DefaultBytes
 )
 
 // Members is what the node needs of membership; *membership.Membership is one.
@@ -119,6 +126,10 @@ type Options struct {
 	StartMembership func(membership.Options) (Members, error)
 
 	Engine engine.Options // Now and File are filled in
+	// WarmRate and WarmBytes bound, per second and previous owner, the keys and bytes
+	// that are taken over with gained slots unasked; 0: the defaults of handoff.
+	WarmRate, WarmBytes int
+
 	// WholeProcess: the process is this node and nothing else, so what the Go
 	// runtime holds counts against Engine.MaxBytes, and not only session buffers.
 	WholeProcess bool

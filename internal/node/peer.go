@@ -2,10 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/ringcache/ringcache/internal/command"
 	"github.com/ringcache/ringcache/internal/errs"
@@ -51,6 +50,9 @@ func (n *Node) openLinks() (err error) {
 	if n.casts.links, err = link.NewPeers(o); err != nil {
 		return err
 	}
+	if err = n.takes.open(o); err != nil {
+		return err
+	}
 	// Links of its own: a request that waits at its owner must not stand
 	// before a RELEASE.
 	n.router, err = link.NewRouter(link.RouterOptions{Link: link.Options{Dialer: n.o.Dialer, Peer: n.auth},
@@ -84,6 +86,8 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.forwarded(args, w)
 	case cmd.ID == command.RCPublish:
 		n.heardFromPeer(args, w)
+	case cmd.ID == command.RCTake || cmd.ID == command.RCTakeMany || cmd.ID == command.RCTaken:
+		n.takeCommand(st.id, cmd, args, w)
 	}
 }
 
@@ -145,9 +149,10 @@ func (n *Node) checkParams(info resp.Value, addr string) error {
 }
 
 // release answers RC.RELEASE <view> <ranges> [<ID of the node that is meant>
-// [PREPARE] [RETURN <boot>]]: OK, READY if PREPARE was given and this node still
-// serves some of the slots, or RCNOTYET. With RETURN, an OK ends with KEPT and the
-// slots that have been the asker's ever since its process of that boot.
+// [PREPARE] [RETURN <boot>] [PULL <boot> <ask> <ranges>]]: OK, READY if PREPARE was
+// given and this node still serves some of the slots, or RCNOTYET. With RETURN, an OK
+// has KEPT and the slots that have been the asker's ever since its process of that
+// boot; with PULL, CEDED and what the asker's process of that boot may take.
 func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	if len(args) > 3 && string(args[3]) != n.id.String() {
 		w.Error(codeNotYet + " this is node " + n.id.String())
@@ -158,17 +163,23 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		w.Error("ERR " + err.Error())
 		return
 	}
-	last, boot := true, uint64(0)
+	q := handoff.Request{From: from, Ranges: ranges, Last: true}
 	for i := 4; i < len(args); i++ { // words that are not known are ignored
 		switch word := string(args[i]); {
 		case word == prepare:
-			last = false
+			q.Last = false
 		case word == returning && i+1 < len(args):
 			i++
-			boot, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 proves nothing
+			q.Return, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 proves nothing
+		case word == pulling && i+3 < len(args):
+			if err = parsePull(&q, args[i+1:i+4]); err != nil {
+				w.Error("ERR " + err.Error())
+				return
+			}
+			i += 3
 		}
 	}
-	v := n.barrier.ReleaseTo(from, boot, ranges, last)
+	v := n.barrier.ReleaseFor(q)
 	if v.Why != "" || len(ranges) == 0 {
 		n.compare(args[1])
 	}
@@ -178,14 +189,7 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	case !v.Agreed:
 		w.Error(codeNotYet + " " + v.Why)
 	default:
-		text := "OK"
-		if len(v.Served) > 0 {
-			text += " " + handoff.FormatRanges(v.Served)
-		}
-		if len(v.Kept) > 0 {
-			text += " " + kept + " " + handoff.FormatRanges(v.Kept)
-		}
-		w.Simple(text)
+		w.Simple(agreement(&v))
 	}
 }
 
@@ -229,6 +233,13 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	if a.Return != 0 {
 		args = append(args, []byte(returning), strconv.AppendUint(nil, a.Return, 10))
 	}
+	if len(a.Pull) > 0 {
+		ranges := handoff.FormatRanges(a.Pull)
+		if slices.Equal(a.Pull, a.Ranges) {
+			ranges = same
+		}
+		args = append(args, []byte(pulling), decimal(n.boot), decimal(a.ID), []byte(ranges))
+	}
 	v, err := n.peers.Do(ctx, view.Member(i).Addr(), resp.AppendCommand(nil, args...))
 	if err != nil {
 		return handoff.Answer{}, err
@@ -243,13 +254,5 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	case text == ready:
 		return handoff.Answer{Ready: true}, nil
 	}
-	list, ok := strings.CutPrefix(text, "OK")
-	if !ok {
-		return handoff.Answer{}, fmt.Errorf("%w: answer %.40q to RC.RELEASE", errs.ErrProtocol, text)
-	}
-	list, proof, _ := strings.Cut(list, " "+kept+" ")
-	served, err := handoff.ParseRanges(strings.TrimPrefix(list, " "))
-	still, err2 := handoff.ParseRanges(proof)
-	err = errors.Join(err, err2)
-	return handoff.Answer{Agreed: err == nil, Served: served, Kept: still}, err
+	return parseAgreement(text)
 }

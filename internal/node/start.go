@@ -35,6 +35,7 @@ func (n *Node) begin(ctx context.Context) error {
 		n.settleInheritance()
 		return err
 	}
+	n.wg.Go(n.pressureLoop) // ends with n.ctx
 	began := time.Now()
 	o := n.o.Membership
 	o.Self, o.Cluster, o.Secret = n.selfMember(), n.o.Cluster, n.o.Secret

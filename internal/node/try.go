@@ -20,7 +20,7 @@ const maxPrompt = 128
 // another node does, and reports false, having done nothing, for everything else:
 // commands of the node as a whole, whose time depends on what it holds, scripts,
 // commands of peers, and requests for a slot that is changing its owner or is
-// held for long. Exec must follow for those.
+// held for long, or for keys that may still be at the owner before. Exec must follow for those.
 func (n *Node) TryExec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
 	return n.try(s, cmd, args, w)
 }
@@ -58,6 +58,10 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 	}
 	tx, busy := n.tryHold(slot)
 	if tx != nil {
+		if n.lacks(tx, slot, cmd, args) {
+			tx.Unlock()
+			return false
+		}
 		n.under(s, cmd, args, slot, tx, w)
 		return true
 	}

@@ -153,7 +153,9 @@ func (n *Node) rebuild() (again time.Duration) {
 		n.met.Store(true)
 	}
 	p := n.newPublished(v, snap, old)
-	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
+	t := handoff.TargetsOf(v)
+	n.barrier.Adopt(t, func() { n.pub.Store(p) })
+	n.transfer.Adopted(t)
 	if old == nil || old.view.Hash() != v.Hash() {
 		if old != nil && ownerDied(old.view, v) {
 			n.nudges.begin(n.frontStats().Total)
