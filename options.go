@@ -354,7 +354,7 @@ func (o Options) validate() error {
 	for name, v := range map[string]int64{"MaxMemory": o.MaxMemory, "MaxValue": int64(o.MaxValue), "MaxClients": int64(o.MaxClients), "Loops": int64(o.Loops),
 		"OutputLimit": int64(o.OutputLimit), "TrackingKeys": int64(o.TrackingKeys), "BufferLimit": o.BufferLimit, "JoinTimeout": int64(o.JoinTimeout), "ProbeInterval": int64(o.ProbeInterval),
 		"MaxClientsPerAddress": int64(o.MaxClientsPerAddress), "WarmRate": int64(o.WarmRate), "WarmBytes": int64(o.WarmBytes),
-		"ProbeTimeout":         int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
+		"ProbeTimeout": int64(o.ProbeTimeout), "SuspicionMult": int64(o.SuspicionMult), "HoldDown": int64(o.HoldDown)} {
 		if v < 0 {
 			add("%s is negative", name)
 		}
