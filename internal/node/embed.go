@@ -20,14 +20,16 @@ const maxBatch = 64
 
 // Get returns a copy of the value, or ErrNotFound.
 func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
-	v, _, err := n.eng.Get(ring.SlotString(key), []byte(key), nil)
-	switch {
-	case err == nil:
-		return v, nil
-	case errors.Is(err, errs.ErrNotServing) || n.incoming(ring.SlotString(key)):
-		return bulk(n.call(ctx, "get", []byte(key)))
+	if slot := ring.SlotString(key); !n.incoming(slot) {
+		v, _, err := n.eng.Get(slot, []byte(key), nil)
+		switch {
+		case err == nil:
+			return v, nil
+		case !errors.Is(err, errs.ErrNotServing):
+			return nil, err
+		}
 	}
-	return nil, err
+	return bulk(n.call(ctx, "get", []byte(key)))
 }
 
 // Set stores a value. ttl 0 keeps it until it is evicted or deleted; another
@@ -100,11 +102,16 @@ func (n *Node) GetMany(ctx context.Context, keys ...string) (map[string][]byte, 
 	out := make(map[string][]byte, len(keys))
 	var remote []string
 	for _, k := range keys {
-		v, _, err := n.eng.Get(ring.SlotString(k), []byte(k), nil)
+		slot := ring.SlotString(k)
+		if n.incoming(slot) {
+			remote = append(remote, k)
+			continue
+		}
+		v, _, err := n.eng.Get(slot, []byte(k), nil)
 		switch {
 		case err == nil:
 			out[k] = v
-		case errors.Is(err, errs.ErrNotServing) || n.incoming(ring.SlotString(k)):
+		case errors.Is(err, errs.ErrNotServing):
 			remote = append(remote, k)
 		case !errors.Is(err, errs.ErrNotFound):
 			return out, err

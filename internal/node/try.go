@@ -20,7 +20,8 @@ const maxPrompt = 128
 // another node does, and reports false, having done nothing, for everything else:
 // commands of the node as a whole, whose time depends on what it holds, scripts,
 // commands of peers, and requests for a slot that is changing its owner or is
-// held for long, or for keys that may still be at the owner before. Exec must follow for those.
+// held for long, or for keys that may still be at the owner before. Exec must follow
+// for those.
 func (n *Node) TryExec(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
 	return n.try(s, cmd, args, w)
 }
@@ -78,9 +79,10 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 }
 
 // glance is GET without a hold of the slot, for a session that nobody has marked: it
-// answers unless the slot is not served or may be held for long.
+// answers unless the slot is not served or may be held for long, or its keys may
+// still be at the owner before.
 func (n *Node) glance(s Session, slot uint16, key []byte, w *resp.Writer) bool {
-	if n.long.Load() > 0 || n.track.marked.Load() != 0 && s.Marked() {
+	if n.long.Load() > 0 || n.incoming(slot) || n.track.marked.Load() != 0 && s.Marked() {
 		return false
 	}
 	mark := w.StartBulk()
