@@ -136,6 +136,9 @@ func TestLabels(t *testing.T) {
 		"# Commandstats", "cmdstat_client|id:calls=5,usec=10,usec_per_call=2.00,rejected_calls=3,failed_calls=1",
 		"# Latencystats", "latency_percentiles_usec_client|id:p50=1.003,p99=2.007,p99.9=3.015",
 		"# Errorstats", "errorstat_ERR:count=4",
+		"# Cluster", "ringcache_changes:3", "ringcache_change0:id=a-b1,kind=open,percent=50.0,slots=8,slots_done=4,keys=0,keys_left=0,bytes=0,keys_per_second=0.0,eta_ms=-1",
+		"ringcache_change1:id=a-t1,kind=gain,percent=25.0,slots=4,slots_done=1,keys=10,keys_left=30,bytes=99,keys_per_second=5.5,eta_ms=100",
+		"ringcache_change2:id=a-t2,kind=gain,percent=25.0,slots=6,slots_done=2,keys=10,keys_left=12,bytes=99,keys_per_second=1.5,eta_ms=100",
 		"# Keyspace", "db0:keys=10,expires=2,avg_ttl=1500,subexpiry=0", ""}, "\r\n")})
 	want := map[string]float64{
 		`ringcache_info{node="abc",policy="s3fifo",version="7.4.0"}`:      1,
@@ -156,6 +159,12 @@ func TestLabels(t *testing.T) {
 		`redis_db_keys_expiring{db="db0"}`:                                2,
 		`redis_db_avg_ttl_seconds{db="db0"}`:                              1.5,
 		"ringcache_keys":                                                  10,
+		"ringcache_changes_running":                                       3,
+		`ringcache_change_slots{kind="open"}`:                             8,
+		`ringcache_change_slots{kind="gain"}`:                             10,
+		`ringcache_change_slots_done{kind="gain"}`:                        3,
+		`ringcache_change_keys_left{kind="gain"}`:                         42,
+		`ringcache_change_keys_per_second{kind="gain"}`:                   7,
 		"redis_start_time_seconds":                                        993,
 		"redis_latest_fork_seconds":                                       0.5,
 		"redis_cluster_state":                                             1,

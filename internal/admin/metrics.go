@@ -23,6 +23,10 @@ var labelled = []struct {
 	{"ringcache_cpu_seconds_total", "Processor time of the process.", []string{"mode"}, true},
 	{"ringcache_class_bytes", "What the keys of a class take.", []string{"prefix"}, false},
 	{"ringcache_class_quota_bytes", "Quota of a class; 0 is none.", []string{"prefix"}, false},
+	{"ringcache_change_slots", "Slots of the changes of a kind that run.", []string{"kind"}, false},
+	{"ringcache_change_slots_done", "Of these, slots that are done.", []string{"kind"}, false},
+	{"ringcache_change_keys_left", "Keys that the changes of a kind still have to move, an estimate.", []string{"kind"}, false},
+	{"ringcache_change_keys_per_second", "Keys that the changes of a kind move.", []string{"kind"}, false},
 	{"ringcache_class_evicted_total", "Keys of a class that were evicted.", []string{"prefix"}, true},
 
 	{"redis_up", "", nil, false},
@@ -94,6 +98,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	in.instance(ch)
 	in.commands(ch)
 	in.parts(ch)
+	in.changes(ch)
 }
 
 func send(ch chan<- prometheus.Metric, prefix string, table []metric, in *info) {
@@ -219,5 +224,35 @@ func (in *info) parts(ch chan<- prometheus.Metric) {
 		}
 		evicted, _ := part(numbers, "evicted")
 		counter(ch, "ringcache_class_evicted_total", evicted, prefix)
+	}
+}
+
+// changes sends the changes that run, summed up by kind: their IDs would be series
+// without end.
+func (in *info) changes(ch chan<- prometheus.Metric) {
+	sums := map[string]map[string]float64{}
+	for _, l := range in.lines["Cluster"] {
+		digits, ok := strings.CutPrefix(l.field, "ringcache_change")
+		if !ok || digits == "" || digits[0] < '0' || digits[0] > '9' {
+			continue
+		}
+		kind := ""
+		for p := range strings.SplitSeq(l.value, ",") {
+			if v, ok := strings.CutPrefix(p, "kind="); ok {
+				kind = strings.ToValidUTF8(v, "\uFFFD")
+			}
+		}
+		if sums[kind] == nil {
+			sums[kind] = map[string]float64{}
+		}
+		for _, name := range []string{"slots", "slots_done", "keys_left", "keys_per_second"} {
+			v, _ := part(l.value, name)
+			sums[kind][name] += v
+		}
+	}
+	for kind, of := range sums {
+		for name, v := range of {
+			gauge(ch, "ringcache_change_"+name, v, kind)
+		}
 	}
 }

@@ -117,6 +117,8 @@ const (
 	RCTake
 	RCTakeMany
 	RCTaken
+	RCPins
+	RCRing
 
 	// Scripts.
 	Eval
@@ -272,6 +274,23 @@ const (
 	PubSubShardChannels
 	PubSubShardNumSub
 	PubSubHelp
+
+	// The ring, for operators.
+	Ring
+	RingChanges
+	RingDrain
+	RingEvents
+	RingGroup
+	RingHelp
+	RingNodes
+	RingPin
+	RingPins
+	RingPlan
+	RingSlots
+	RingStatus
+	RingUngroup
+	RingUnpin
+	RingWeight
 
 	// NumCommands is the number of IDs, None included.
 	NumCommands

@@ -12,7 +12,7 @@ const sinceFirst = "ring-cache 0.1.0"
 // loaded: derived fields filled in, sorted and indexed.
 var table = build(
 	connectionCommands, stringCommands, valueCommands, bitmapCommands, transactionCommands, scriptCommands, keyCommands, ttlCommands,
-	serverCommands, introspectionCommands, aclCommands, pubSubCommands, clusterCommands, internalCommands,
+	serverCommands, introspectionCommands, aclCommands, pubSubCommands, clusterCommands, ringCommands, internalCommands,
 )
 
 type commandTable struct {

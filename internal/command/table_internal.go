@@ -66,4 +66,16 @@ var internalCommands = []*Command{
 		Summary: "Says that ceded slots need not be kept for the peer any more.", Complexity: "O(N) where N is what is left in them",
 		Args: []Arg{arg("boot", "integer"), arg("ranges", "string")},
 	},
+	{
+		ID: RCPins, Name: "rc.pins", Arity: -2, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Exchanges pins with a peer.", Complexity: "O(N) where N is the number of pins",
+		Args: []Arg{arg("digest", "string"), arg("records", "string").optional()},
+	},
+	{
+		ID: RCRing, Name: "rc.ring", Arity: -2, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Asks this node for its figures, or passes on what an operator asked a peer for.", Complexity: "Depends on what is asked",
+		Args: []Arg{arg("what", "string"), arg("arg", "string").optional().multiple()},
+	},
 }

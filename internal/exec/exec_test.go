@@ -15,7 +15,7 @@ import (
 // executed here must be executed by the connection or by the node itself.
 func TestEveryCommandHasAHandler(t *testing.T) {
 	elsewhere := map[command.ID]bool{
-		command.Role: true, command.Info: true, command.Config: true, command.Shutdown: true, command.Cluster: true,
+		command.Role: true, command.Info: true, command.Config: true, command.Shutdown: true, command.Cluster: true, command.Ring: true,
 		command.Watch: true, command.Unwatch: true,
 		command.SlowLog: true, command.CommandLog: true, command.Latency: true, command.HotKeys: true, command.Debug: true, command.Publish: true, command.SPublish: true,
 		command.MemoryDoctor: true, command.MemoryMallocStats: true, command.MemoryPurge: true, command.MemoryStats: true,

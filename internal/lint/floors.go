@@ -69,6 +69,8 @@ var Rooms = []Room{
 		Why:   "who is alive is decided without knowing what anybody stores"},
 	{Path: "internal/link", Floor: 2, Never: []string{"internal/engine"},
 		Why: "reaching a node is the same for a client, a proxy and a peer; a client stores nothing"},
+	{Path: "internal/operate", Floor: 2, Same: []string{"internal/link"}, Never: []string{"internal/engine", "internal/membership"}, NoGo: true,
+		Why: "what an operator is told has one form for the node that writes it and the tool that reads it"},
 	{Path: "internal/handoff", Floor: 2, Same: []string{"internal/link"}, Never: []string{"internal/membership"},
 		Why: "moving slots follows Views, not rumours"},
 	{Path: "internal/node", Floor: 3, Modules: []string{xSys}, NoStd: []string{"net/http"},

@@ -64,10 +64,12 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	}
 	switch group.ID {
 	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
-		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken:
+		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(cmd, args, w)
+	case command.Ring:
+		n.ring(cmd, args, w)
 	case command.Eval, command.EvalRO:
 		if n.o.Scripts != nil {
 			// Compiled before the slot is held; what fails is told there.

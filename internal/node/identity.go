@@ -28,9 +28,14 @@ func identify(o *Options) (topology.NodeID, error) {
 	case o.DataDir != "":
 		return keptID(o.DataDir)
 	case o.Port != 0:
-		return topology.NodeID(sha1.Sum(fmt.Appendf(nil, "%s\x00%s\x00%d", o.Cluster, o.Host, o.Port))), nil
+		return derivedID(o.Cluster, o.Host, o.Port), nil
 	}
 	return randomID(), nil
+}
+
+// derivedID is the ID of a node without a data directory.
+func derivedID(cluster, host string, port uint16) topology.NodeID {
+	return topology.NodeID(sha1.Sum(fmt.Appendf(nil, "%s\x00%s\x00%d", cluster, host, port)))
 }
 
 func randomID() (id topology.NodeID) {

@@ -287,6 +287,7 @@ func infoCluster(n *Node, t *infoText) {
 	t.add("ringcache_slots_opening", opening)     // owned by the View, not yet served here
 	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner
 	infoHandoff(n, t)
+	infoChanges(n, t)
 }
 
 func infoKeyspace(n *Node, t *infoText) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,7 @@ type Node struct {
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // viewLoop, tickLoop, contacts, OnShutdown, ends of watches
+	wg     sync.WaitGroup // viewLoop, tickLoop, pinLoop, changeLoop, contacts, OnShutdown, ends of watches
 
 	pub        atomic.Pointer[published]
 	latest     atomic.Pointer[membership.Snapshot]
@@ -82,6 +83,9 @@ type Node struct {
 	publish               func(channel, message []byte, shard bool) int // deliver, made once
 	track                 *tracking
 	pressure              pressure
+	pins                  pinBoard
+	events                eventLog
+	changes               changes
 }
 
 // Open makes a node that serves nothing yet: it answers peers, and clients
@@ -99,6 +103,14 @@ func Open(o Options) (*Node, error) {
 		return nil, err
 	}
 	n.log = o.Logger.With("node", n.id.String()[:8])
+	if o.DataDir != "" {
+		err = n.pins.open(filepath.Join(o.DataDir, pinFile))
+	} else {
+		err = n.pins.open("")
+	}
+	if err != nil {
+		n.log.Warn("the pins of the process before are not usable; those of other members come by themselves", "error", err)
+	}
 	if n.place == nil {
 		if n.place, err = n.o.Params.NewPlacement(); err != nil {
 			return nil, err

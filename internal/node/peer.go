@@ -88,6 +88,10 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.heardFromPeer(args, w)
 	case cmd.ID == command.RCTake || cmd.ID == command.RCTakeMany || cmd.ID == command.RCTaken:
 		n.takeCommand(st.id, cmd, args, w)
+	case cmd.ID == command.RCPins:
+		n.pinsFromPeer(args, w)
+	case cmd.ID == command.RCRing:
+		n.ringForPeer(args, w)
 	}
 }
 
@@ -181,7 +185,7 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	}
 	v := n.barrier.ReleaseFor(q)
 	if v.Why != "" || len(ranges) == 0 {
-		n.compare(args[1])
+		n.compare(from, args[1])
 	}
 	switch {
 	case v.Ready:
@@ -194,17 +198,21 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 }
 
 // compare looks for what a peer's View knows better: members unknown here are
-// contacted, members that it lacks are dialled at once. It never blocks.
-func (n *Node) compare(encoded []byte) {
+// contacted, members that it lacks are dialled at once; where its pins differ, they
+// are exchanged. It never blocks.
+func (n *Node) compare(from topology.NodeID, encoded []byte) {
 	if n.membership() == nil {
 		return
 	}
-	_, members, _, err := topology.DecodeView(encoded)
+	_, members, pins, err := topology.DecodeView(encoded)
 	if err != nil {
 		n.log.Debug("a peer's view", "error", err)
 		return
 	}
 	own := n.View()
+	if !slices.Equal(pins, own.Pins()) {
+		n.pins.exchangeWith(from)
+	}
 	theirs := make(map[topology.NodeID]bool, len(members))
 	for i := range members {
 		theirs[members[i].ID] = true

@@ -29,6 +29,8 @@ func (n *Node) begin(ctx context.Context) error {
 		n.wg.Go(n.memoryLoop) // ends with n.ctx
 		n.wg.Go(n.shardLoop)  // ends with n.ctx
 	}
+	n.wg.Go(n.pinLoop)    // ends with n.ctx
+	n.wg.Go(n.changeLoop) // ends with n.ctx
 	if n.o.Standalone || n.o.Port == 0 {
 		n.checkInheritance()
 		err := n.setState(topology.Active)
@@ -56,6 +58,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.join(ctx); err != nil {
 		return err
 	}
+	n.learnPins(ctx)
 	n.checkInheritance()
 	if err := n.setState(topology.Active); err != nil {
 		return err

@@ -156,6 +156,7 @@ func (n *Node) rebuild() (again time.Duration) {
 	t := handoff.TargetsOf(v)
 	n.barrier.Adopt(t, func() { n.pub.Store(p) })
 	n.transfer.Adopted(t)
+	n.noteView(old, p)
 	if old == nil || old.view.Hash() != v.Hash() {
 		if old != nil && ownerDied(old.view, v) {
 			n.nudges.begin(n.frontStats().Total)
@@ -166,14 +167,15 @@ func (n *Node) rebuild() (again time.Duration) {
 	return again
 }
 
-// viewOf makes a View, or takes the present one if only somebody's health is
-// news.
+// viewOf makes a View, or takes the present one if neither members nor pins are
+// news, but somebody's health.
 func (n *Node) viewOf(members []topology.Member, old *published) (*topology.View, error) {
 	slices.SortFunc(members, func(a, b topology.Member) int { return a.ID.Compare(b.ID) })
-	if old != nil && slices.Equal(members, old.view.Members()) {
+	pins := n.pinsOf(members)
+	if old != nil && slices.Equal(members, old.view.Members()) && slices.Equal(pins, old.view.Pins()) {
 		return old.view, nil
 	}
-	return topology.NewView(n.o.Params, n.place, members, nil)
+	return topology.NewView(n.o.Params, n.place, members, pins)
 }
 
 // members lists who belongs to the View: the snapshot without the dead, with
