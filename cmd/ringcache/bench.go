@@ -1,14 +1,8 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +15,10 @@ import (
 
 // benchFlags are the flags of `ringcache bench`.
 type benchFlags struct {
-	load                            workload.LoadOptions
-	size                            string
-	reads                           float64
-	tls                             bool
-	tlsCA, tlsCert, tlsKey, tlsName string
+	load   workload.LoadOptions
+	size   string
+	reads  float64
+	access accessFlags
 }
 
 func newBench() *cobra.Command {
@@ -69,14 +62,7 @@ measured until then.`,
 	flags.DurationVar(&f.load.Warmup, "warmup", time.Second, "time at the start that does not count")
 	flags.DurationVar(&f.load.Duration, "duration", 10*time.Second, "time that counts")
 	flags.Uint64Var(&f.load.Seed, "seed", 1, "seed of keys and commands")
-	flags.StringVar(&f.load.User, "user", "", "user name for AUTH")
-	flags.StringVar(&f.load.Password, "password", os.Getenv("RINGCACHE_PASSWORD"), "password for AUTH; RINGCACHE_PASSWORD if not given")
-	flags.Lookup("password").DefValue = ""
-	flags.BoolVar(&f.tls, "tls", false, "speak TLS")
-	flags.StringVar(&f.tlsCA, "tls-ca", "", "file of the certificates that may have signed the server's; the system's if not given")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "certificate of this client, with --tls-key")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "key of that certificate")
-	flags.StringVar(&f.tlsName, "tls-name", "", "name that the server's certificate must have; the host's if not given")
+	f.access.add(flags)
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.prepare(args); err != nil {
@@ -97,10 +83,8 @@ func (f *benchFlags) prepare(args []string) (err error) {
 	if o.Seeds = args; len(args) == 0 {
 		o.Seeds = []string{"127.0.0.1:6379"}
 	}
-	for _, addr := range o.Seeds {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return fmt.Errorf("address %q: must be host:port: %w", addr, err)
-		}
+	if err := checkAddrs(o.Seeds); err != nil {
+		return err
 	}
 	if o.Reads = f.reads / 100; !(f.reads >= 0 && f.reads <= 100) {
 		return fmt.Errorf("--reads %g: must be 0 to 100 per cent", f.reads)
@@ -114,11 +98,8 @@ func (f *benchFlags) prepare(args []string) (err error) {
 			return fmt.Errorf("--size %s: %w", f.size, err)
 		}
 	}
-	if !f.tls {
-		if f.tlsCA != "" || f.tlsCert != "" || f.tlsKey != "" || f.tlsName != "" {
-			return errors.New("--tls-ca, --tls-cert, --tls-key and --tls-name need --tls")
-		}
-	} else if err = f.dialTLS(); err != nil {
+	o.User, o.Password = f.access.user, f.access.password
+	if o.Dial, err = f.access.dialer(); err != nil {
 		return err
 	}
 	return o.Validate()
@@ -130,31 +111,6 @@ func parseBytes(s string) (int, error) {
 	}
 	n, err := config.ParseSize(s)
 	return int(n), err
-}
-
-// dialTLS makes connections speak TLS.
-func (f *benchFlags) dialTLS() error {
-	conf := &tls.Config{ServerName: f.tlsName, MinVersion: tls.VersionTLS12}
-	if f.tlsCA != "" {
-		pem, err := os.ReadFile(f.tlsCA)
-		if err != nil {
-			return err
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("--tls-ca %s: holds no certificate", f.tlsCA)
-		}
-	}
-	if f.tlsCert != "" || f.tlsKey != "" {
-		own, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
-		if err != nil {
-			return fmt.Errorf("--tls-cert, --tls-key: %w", err)
-		}
-		conf.Certificates = []tls.Certificate{own}
-	}
-	d := &tls.Dialer{Config: conf}
-	f.load.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
-	return nil
 }
 
 func (f *benchFlags) run(cmd *cobra.Command) (*workload.LoadReport, error) {

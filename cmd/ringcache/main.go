@@ -93,6 +93,7 @@ protocol, so every Redis Cluster client is a client of it.`,
 		Example: `  ringcache dev                                      three nodes on this machine
   ringcache serve --addr 127.0.0.1:7001              one node
   ringcache serve --config ring.yaml                 one node, configured by a file
+  ringcache cluster status --addr 127.0.0.1:7001     how a running cluster is
   ringcache placement --nodes 3,5,10,20              how evenly slots are placed`,
 		Args:              subcommandArgs,
 		RunE:              help,
@@ -104,13 +105,18 @@ protocol, so every Redis Cluster client is a client of it.`,
 		return usage(fmt.Errorf("%w; %s", err, flagHint(cmd, err)))
 	})
 	for _, cmd := range commands() {
-		cmd.Args = usageArgs(cmd.Args)
-		for _, sub := range cmd.Commands() {
-			sub.Args = usageArgs(sub.Args)
-		}
+		checkArgs(cmd)
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// checkArgs is usageArgs for a command and all below it.
+func checkArgs(cmd *cobra.Command) {
+	cmd.Args = usageArgs(cmd.Args)
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
 }
 
 // commands is the list of subcommands; each has its own file.
@@ -122,6 +128,8 @@ func commands() []*cobra.Command {
 		newReplay(),
 		newBench(),
 		newDrill(),
+		newCluster(),
+		newMigrate(),
 		newConfig(),
 		newVersion(),
 	}

@@ -59,3 +59,54 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
+
+// say writes a line in the place of the bar, at most once a period.
+func (p *progress) say(text string) {
+	if !p.terminal || time.Since(p.last) < barPeriod {
+		return
+	}
+	p.last = time.Now()
+	fmt.Fprint(p.w, "\r\x1b[K"+text)
+}
+
+// barLine is a bar with a name in front and a text behind.
+func barLine(name string, done float64, text string) string {
+	filled := int(barWidth * min(max(done, 0), 1))
+	return fmt.Sprintf("%s [%s%s] %5.1f%% %s", name, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*done, text)
+}
+
+// maxBars bounds the lines of bars; what is beyond is counted in one more.
+const maxBars = 12
+
+// bars are lines on a terminal that are drawn again in their place. On anything
+// else they print nothing.
+type bars struct {
+	w        io.Writer
+	terminal bool
+	drawn    int // lines that stand there
+}
+
+func newBars(w io.Writer) *bars { return &bars{w: w, terminal: isTerminal(w)} }
+
+// show draws the lines in the place of those before.
+func (b *bars) show(lines []string) {
+	if !b.terminal {
+		return
+	}
+	if more := len(lines) - maxBars; more > 0 {
+		lines = append(lines[:maxBars:maxBars], fmt.Sprintf("and %d more", more))
+	}
+	b.clear()
+	for _, l := range lines {
+		fmt.Fprint(b.w, l+"\n")
+	}
+	b.drawn = len(lines)
+}
+
+// clear removes the lines.
+func (b *bars) clear() {
+	if b.terminal && b.drawn > 0 {
+		fmt.Fprintf(b.w, "\r\x1b[%dA\x1b[J", b.drawn)
+	}
+	b.drawn = 0
+}
