@@ -115,6 +115,13 @@ type Options struct {
 	Placement string
 	Tokens    int
 	Bound     float64
+	// PlaceSlots decides the owner of every slot in the place of these placements;
+	// Tokens and Bound mean nothing to it then. All nodes of a cluster must have the
+	// same one: they compare its name, which is no built-in one and at most 32
+	// characters long, and refuse each other where it differs. It must be a pure
+	// function, must not panic, and is called for every change of members, for
+	// hypothetical members too. Pins apply on top of it.
+	PlaceSlots SlotPlacement
 
 	// MaxMemory bounds keys, values, their overhead and the buffers of sessions,
 	// in bytes; default 256 MiB. When it is full the policy evicts. Up to 16 MiB
@@ -239,6 +246,24 @@ const (
 	MaxClasses = engine.MaxClasses
 )
 
+// Placement by the program.
+type (
+	// SlotPlacement decides the owner of every slot, see Options.PlaceSlots. Place
+	// gets the nodes that may own slots, sorted by ID, and gives each slot an index
+	// among them; it sets every slot of the table.
+	SlotPlacement = ring.Placement
+	// SlotNode is a node that slots may be given to.
+	SlotNode = ring.Node
+	// SlotTable is the owner of every slot.
+	SlotTable = ring.Table
+)
+
+// Slots is the number of slots, NoOwner stands in a SlotTable for a slot of nobody.
+const (
+	Slots   = ring.Slots
+	NoOwner = ring.NoOwner
+)
+
 // DebugCommands lists the values that Diagnostics.DebugCommand takes.
 func DebugCommands() []string { return []string{"no", "local", "yes"} }
 
@@ -264,6 +289,9 @@ func (o Options) withDefaults() Options {
 	set(&o.JoinTimeout, DefaultJoinTimeout)
 	set(&o.Weight, 1)
 	o.Weight = max(o.Weight, 0)
+	if o.PlaceSlots != nil && o.Placement == "" {
+		o.Placement = o.PlaceSlots.Name()
+	}
 	p := o.params().WithDefaults()
 	o.Placement, o.Tokens, o.Bound = p.Placement, p.Tokens, p.Bound
 	if o.Logger == nil {
@@ -323,7 +351,11 @@ func (o Options) validate() error {
 	if len(o.ClusterName) > MaxClusterName || strings.ContainsAny(o.ClusterName, "\r\n\x00") {
 		add("the cluster name has %d bytes, limit %d, and must be one line", len(o.ClusterName), MaxClusterName)
 	}
-	if _, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound}); err != nil {
+	if o.PlaceSlots != nil {
+		if err := checkPlacement(o.Placement, o.PlaceSlots); err != nil {
+			add("%w", err)
+		}
+	} else if _, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound}); err != nil {
 		faults = append(faults, err)
 	}
 	if o.Weight > topology.MaxWeight {
