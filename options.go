@@ -42,6 +42,12 @@ const (
 	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
 
+	DefaultJoinSteps    = node.DefaultJoinSteps
+	DefaultMissBudget   = node.DefaultMissBudget
+	DefaultJoinTime     = node.DefaultJoinTime
+	DefaultDrainTimeout = node.DefaultDrainTimeout
+	MaxJoinSteps        = node.MaxJoinSteps
+
 	// MinClusterSecret is the shortest cluster secret in bytes: gossip shows what
 	// a shorter one can be guessed from.
 	MinClusterSecret = 16
@@ -105,6 +111,21 @@ type Options struct {
 	// Weight is the node's share of slots relative to others: 1 by default,
 	// at most 100. A negative weight means 0: the node owns nothing.
 	Weight float64
+	// JoinSteps is in how many steps the node takes its slots over when it joins a
+	// cluster with content, and gives them up in Drain: 8 by default, at most 64,
+	// 1 for all at once. One node of a cluster changes at a time.
+	JoinSteps int
+	// MissBudget is which part of the node's requests, above 0 and up to 1, may
+	// have to fetch their key from the owner before, for the next step to be taken
+	// while content is on its way; default 0.05.
+	MissBudget float64
+	// JoinTime bounds the join from its first step on, default 10 min: then the
+	// node takes all its slots. A node that does not get on with its own join for
+	// so long is not waited for any more.
+	JoinTime time.Duration
+	// DrainTimeout bounds how long Drain hands slots and content over; default 1
+	// min. Without content it takes a fraction of a second.
+	DrainTimeout time.Duration
 	// Zone names where the node runs, at most 32 bytes.
 	Zone string
 
@@ -287,6 +308,8 @@ func (o Options) withDefaults() Options {
 	set(&o.WarmBytes, DefaultWarmBytes)
 	o.BufferLimit = o.Buffers()
 	set(&o.JoinTimeout, DefaultJoinTimeout)
+	st := o.steps().WithDefaults()
+	o.JoinSteps, o.MissBudget, o.JoinTime, o.DrainTimeout = st.Join, st.MissBudget, st.JoinTime, st.DrainTimeout
 	set(&o.Weight, 1)
 	o.Weight = max(o.Weight, 0)
 	if o.PlaceSlots != nil && o.Placement == "" {
@@ -306,6 +329,10 @@ func (o Options) Buffers() int64 {
 	set(&o.MaxValue, DefaultMaxValue)
 	set(&o.BufferLimit, max(minBufferLimit, o.MaxMemory/4, 2*int64(o.MaxValue)))
 	return o.BufferLimit
+}
+
+func (o Options) steps() node.Steps {
+	return node.Steps{Join: o.JoinSteps, MissBudget: o.MissBudget, JoinTime: o.JoinTime, DrainTimeout: o.DrainTimeout}
 }
 
 func (o Options) params() topology.Params {
@@ -356,6 +383,9 @@ func (o Options) validate() error {
 			add("%w", err)
 		}
 	} else if _, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound}); err != nil {
+		faults = append(faults, err)
+	}
+	if err := o.steps().Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if o.Weight > topology.MaxWeight {

@@ -24,9 +24,13 @@ import (
 	"github.com/ringcache/ringcache/internal/server"
 )
 
-// shutdownWait bounds the drain after the command SHUTDOWN, or after another
+// SessionTimeout is how long Drain lets sessions finish once the slots are handed
+// over.
+const SessionTimeout = 10 * time.Second
+
+// shutdownSessions is SessionTimeout after the command SHUTDOWN, or after another
 // process took over the node's ID.
-const shutdownWait = 5 * time.Second
+const shutdownSessions = 5 * time.Second
 
 // Node is a running node. All methods are safe for concurrent use.
 type Node struct {
@@ -40,7 +44,10 @@ type Node struct {
 }
 
 // Open starts a node and returns once it serves: with seeds, once it is a
-// member of their cluster (or, see Options.Seeds, has started its own). Errors
+// member of their cluster (or, see Options.Seeds, has started its own). Where that
+// cluster has content the node takes its slots over in steps, see
+// Options.JoinSteps, and Open returns after the first of them, or after two
+// seconds if other nodes join or leave before it. Errors
 // wrap ErrConfig (all faults at once), ErrNoSeed, ErrMismatch or ErrAuth, or say
 // that the address is taken. Close the node after use.
 func Open(o Options) (*Node, error) {
@@ -79,6 +86,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 	return node.Options{
 		DataDir: o.DataDir, WarmDir: o.WarmDir, Cluster: o.ClusterName, Secret: []byte(o.ClusterSecret),
 		Standalone: o.Standalone, Weight: o.Weight, Zone: o.Zone, Params: o.params(), Placement: o.PlaceSlots,
+		Steps:     o.steps(),
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
 			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown},
@@ -90,10 +98,10 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those
 			// before it, must still be flushed.
-			ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+			ctx, cancel := context.WithTimeout(context.Background(), o.DrainTimeout+shutdownSessions)
 			defer cancel()
 			// What fails is reported to whoever calls Close again.
-			_ = r.Drain(ctx)
+			_ = r.drain(ctx, shutdownSessions)
 		},
 	}
 }
@@ -191,8 +199,9 @@ func (r *Node) IO() string {
 func (r *Node) Info() string        { return r.n.Info() }
 func (r *Node) ClusterInfo() string { return r.n.ClusterInfo() }
 
-// Ready returns nil while the node serves, otherwise why it does not: it is
-// draining, closed, or superseded by another process with its ID.
+// Ready returns nil while the node serves, otherwise why it does not: it waits
+// for its turn to join, is draining, closed, or superseded by another process with
+// its ID. A node is ready from the first step of its join.
 func (r *Node) Ready() error { return r.n.Ready() }
 
 // ID is the node's ID, 40 hex digits.
@@ -202,11 +211,14 @@ func (r *Node) ID() string { return r.n.ID().String() }
 // SHUTDOWN, or because another process took over its ID.
 func (r *Node) Done() <-chan struct{} { return r.done }
 
-// Drain leaves the cluster in good order: the other members take over the
-// slots, then sessions end, then the node is closed. When ctx ends first, what
-// is left is cut off and the error says so. A node without others keeps its
-// entries for the next start, see Options.WarmDir.
-func (r *Node) Drain(ctx context.Context) error {
+// Drain leaves the cluster in good order: the other members take over the slots
+// and fetch their content, for Options.DrainTimeout at most, then sessions end, for
+// SessionTimeout at most, then the node is closed. When ctx ends first, what is
+// left is cut off and the error says so. A node without others keeps its entries
+// for the next start, see Options.WarmDir.
+func (r *Node) Drain(ctx context.Context) error { return r.drain(ctx, SessionTimeout) }
+
+func (r *Node) drain(ctx context.Context, sessions time.Duration) error {
 	var err error
 	if r.n.Staying() {
 		// The entries are written while the port still answers, lest the others
@@ -216,7 +228,9 @@ func (r *Node) Drain(ctx context.Context) error {
 		err = r.n.Drain(ctx)
 	}
 	if r.srv != nil {
-		err = errors.Join(err, r.srv.Drain(ctx))
+		last, cancel := context.WithTimeout(ctx, sessions)
+		defer cancel()
+		err = errors.Join(err, r.srv.Drain(last))
 	}
 	if err != nil {
 		err = fmt.Errorf("drain: %w", err)

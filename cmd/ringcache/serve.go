@@ -22,21 +22,20 @@ import (
 	"github.com/ringcache/ringcache/lua"
 )
 
-// drainDeadline is how long sessions may finish after the first signal.
-const drainDeadline = 10 * time.Second
-
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
 		Long: fmt.Sprintf(`Run one node until SIGINT or SIGTERM. Every flag is also a key of the YAML file
 and a RINGCACHE_ variable; a flag beats the variable, which beats the file. The
-first signal drains: the node leaves the cluster, requests at hand are answered,
-for %s at most. A second signal stops at once. With --data-dir or --warm-dir a node
-without others keeps its entries for the next start; in a cluster the others take
-its slots over, unless the command SHUTDOWN SAVE says that it will be back.
+first signal drains: the other nodes take its slots over and fetch their content,
+for drain-timeout at most, then requests at hand are answered, for %s at most;
+without content, or without other nodes, that takes a moment. A second signal stops
+at once. With --data-dir or --warm-dir a node without others keeps its entries for
+the next start; in a cluster the others take them over, unless the command SHUTDOWN
+SAVE says that it will be back.
 
-%s`, drainDeadline, exitCodes),
+%s`, ringcache.SessionTimeout, exitCodes),
 		Example: `  ringcache serve
   ringcache serve --addr 127.0.0.1:7002 --seeds 127.0.0.1:7001
   RINGCACHE_CLUSTER_SECRET=... ringcache serve --config ring.yaml --addr 10.0.0.1:7001`,
@@ -96,7 +95,7 @@ func serve(ctx context.Context, out io.Writer, c *config.Config) error {
 			}
 			o.Logger.Info("TLS files were read again")
 		case <-ctx.Done():
-			return shutdown(node)
+			return shutdown(node, o.DrainTimeout)
 		case <-node.Done():
 			fmt.Fprintln(out, "ringcache: stopped by SHUTDOWN, or because a later node took over its ID; the log says which")
 			return node.Close()
@@ -159,12 +158,12 @@ func open(ctx context.Context, o ringcache.Options) (*ringcache.Node, error) {
 }
 
 // shutdown drains a node, which also closes it.
-func shutdown(node *ringcache.Node) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainDeadline)
+func shutdown(node *ringcache.Node, drain time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drain+ringcache.SessionTimeout)
 	defer cancel()
 	err := node.Drain(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not everything ended within %s: %w", drainDeadline, err)
+		err = fmt.Errorf("not everything ended in time (slots within %s, sessions within %s): %w", drain, ringcache.SessionTimeout, err)
 	}
 	return err
 }

@@ -119,6 +119,7 @@ const (
 	RCTaken
 	RCPins
 	RCRing
+	RCStanding
 
 	// Scripts.
 	Eval

@@ -78,4 +78,9 @@ var internalCommands = []*Command{
 		Summary: "Asks this node for its figures, or passes on what an operator asked a peer for.", Complexity: "Depends on what is asked",
 		Args: []Arg{arg("what", "string"), arg("arg", "string").optional().multiple()},
 	},
+	{
+		ID: RCStanding, Name: "rc.standing", Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Tells a peer that joins how many keys this node serves, and which part of its slots the peer still owns.", Complexity: "O(1)",
+	},
 }

@@ -43,6 +43,7 @@ func TestDefaults(t *testing.T) {
 		MaxMemory: int64(memory * 0.6), MaxValue: 256 << 10, Policy: "s3fifo", IO: "auto",
 		Placement: "ring", Tokens: 160, Weight: 1, MaxClients: 10000, OutputLimit: 64 << 20, TrackingKeys: 1_000_000, WarmRate: 5000, WarmBytes: 64 << 20, Version: "7.4.0",
 		ProbeInterval: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4, HoldDown: 3 * time.Second,
+		JoinSteps: 8, MissBudget: 0.05, JoinTime: 10 * time.Minute, DrainTimeout: time.Minute,
 	}
 	if diff := cmp.Diff(want, c.Options); diff != "" {
 		t.Error(diff)

@@ -142,7 +142,7 @@ func TestInfo(t *testing.T) {
 		t.Error("INFO without a section: commandstats are not usual, keyspace is")
 	}
 	if some := run(t, n, 3, "INFO", "replication", "CLUSTER"); some.Kind != resp.Verbatim ||
-		!strings.HasPrefix(some.Text(), "# Replication\r\n") || !strings.Contains(some.Text(), "cluster_enabled:1\r\nringcache_slots_opening:0\r\nringcache_slots_releasing:0\r\nringcache_handoff_windows:0\r\n") ||
+		!strings.HasPrefix(some.Text(), "# Replication\r\n") || !strings.Contains(some.Text(), "cluster_enabled:1\r\nringcache_state:active\r\nringcache_presence:1\r\nringcache_slots_opening:0\r\nringcache_slots_releasing:0\r\nringcache_handoff_windows:0\r\n") ||
 		!strings.Contains(some.Text(), "ringcache_handoff_given_bytes:0\r\n") {
 		t.Errorf("INFO replication cluster: %v %q", some.Kind, some.Text())
 	}

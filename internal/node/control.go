@@ -18,9 +18,9 @@ func role(w *resp.Writer) {
 }
 
 // shutdownCommand executes SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. Without a
-// word it is the stop that SIGTERM is. SAVE is one to come back from at once: the
-// slots are not handed over, and the entries stay in their file. NOSAVE leaves
-// none. Success has no reply, as in Redis: the connection ends.
+// word it is the stop that SIGTERM is. NOW hands the slots over at once, without
+// their content. SAVE is one to come back from at once: the slots are not handed
+// over, and the entries stay in their file. NOSAVE leaves none. Success has no reply, as in Redis: the connection ends.
 func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
 	seen := map[string]bool{}
 	for _, a := range args[1:] {
@@ -45,6 +45,9 @@ func (n *Node) shutdownCommand(s Session, args [][]byte, w *resp.Writer) {
 	default:
 		if seen["save"] {
 			n.Stay()
+		}
+		if seen["now"] {
+			n.Hurry()
 		}
 		if seen["nosave"] {
 			n.ForgetEntries()

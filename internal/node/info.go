@@ -283,6 +283,9 @@ func infoErrors(n *Node, t *infoText) {
 
 func infoCluster(n *Node, t *infoText) {
 	t.add("cluster_enabled", 1)
+	self := n.selfMember()
+	t.add("ringcache_state", self.State)
+	t.add("ringcache_presence", self.Presence()) // which part of its slots this node owns, while it joins or leaves
 	opening, releasing := n.barrier.Progress()
 	t.add("ringcache_slots_opening", opening)     // owned by the View, not yet served here
 	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner

@@ -48,6 +48,8 @@ type Node struct {
 	news       chan struct{} // capacity 1: there is a newer snapshot than viewLoop has seen
 	superseded atomic.Bool
 	draining   atomic.Bool
+	hurry      atomic.Bool // see Hurry
+	handedOver atomic.Bool // Drain had others to hand the slots over to
 
 	refusals    atomic.Int64 // of peers, since the last line about one in the log
 	lastRefusal atomic.Int64 // when that was, in ms
@@ -69,6 +71,8 @@ type Node struct {
 	selfMu sync.Mutex                   // guards self
 	self   topology.Member
 
+	ramp     ramp
+	contents contents
 	nudges   nudges
 	calls    sync.Pool // of *exec.Call
 	contact  contacts
@@ -95,7 +99,12 @@ func Open(o Options) (*Node, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Steps = o.Steps.WithDefaults()
+	if err := o.Steps.Validate(); err != nil {
+		return nil, err
+	}
 	n := &Node{o: o, clock: newClock(o.Now), news: make(chan struct{}, 1), place: o.Placement}
+	n.contents = n
 	n.started = n.clock.time()
 	n.boot = newBoot(n.started)
 	var err error
@@ -203,70 +212,15 @@ func (n *Node) shutdown(reason string) {
 	})
 }
 
-// Drain hands every slot over to the other members and leaves the cluster. It
-// returns when they have taken over or ctx is done; requests are answered all
-// the while. Call Close afterwards.
-func (n *Node) Drain(ctx context.Context) error {
-	if n.membership() == nil || n.superseded.Load() || n.stay.Load() || n.draining.Swap(true) {
-		return nil
-	}
-	if n.View().Len() == 1 {
-		// Nobody takes anything over: the entries may stay for the next start.
-		return n.membership().Leave(ctx)
-	}
-	n.log.Info("leaving: the other members take the slots over")
-	if err := n.setState(topology.Draining); err != nil {
-		n.log.Warn("cannot announce the leave", "error", err)
-	}
-	err := n.awaitRelease(ctx)
-	if err == nil {
-		err = n.awaitTaken(ctx)
-	}
-	// Whoever has not asked for its slots by now finds nobody to ask.
-	n.barrier.Retire()
-	if err = errors.Join(err, n.membership().Leave(ctx)); err == nil {
-		n.log.Info("left the cluster")
-	}
-	return err
-}
-
-// awaitRelease waits until no slot is served for another owner any more.
-func (n *Node) awaitRelease(ctx context.Context) error {
-	for {
-		changed := n.barrier.Changed()
-		if _, lost := n.barrier.Progress(); lost == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// awaitTaken waits until the next owners have taken what is kept for them.
-func (n *Node) awaitTaken(ctx context.Context) error {
-	for {
-		changed := n.barrier.Changed()
-		if n.barrier.Ceded() == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // Close ends the node without handing anything over, and waits for its
 // goroutines. With a file for them, the entries stay there for the next process
 // of this node. It may be called more than once.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
 		n.casts.close()
+		n.ramp.start.Lock() // so that nothing begins behind the end of n.ctx
 		n.cancel()
+		n.ramp.start.Unlock()
 		var all []error
 		if n.membership() != nil {
 			all = append(all, n.membership().Close())

@@ -111,6 +111,7 @@ type Options struct {
 	// Standalone: no membership, the node is alone.
 	Standalone bool
 	Weight     float64
+	Steps      Steps
 	Zone       string
 	Params     topology.Params
 	Placement  ring.Placement // nil: by Params

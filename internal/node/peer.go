@@ -92,6 +92,8 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.pinsFromPeer(args, w)
 	case cmd.ID == command.RCRing:
 		n.ringForPeer(args, w)
+	case cmd.ID == command.RCStanding:
+		n.standingOf(st.id, w)
 	}
 }
 

@@ -165,6 +165,8 @@ func (n *Node) closeEngine() error {
 		why = "NOSAVE"
 	case n.superseded.Load():
 		why = "another process has taken over"
+	case n.handedOver.Load():
+		why = "the others have taken the slots over"
 	case !n.active.Load():
 		o.AsFound = true // nothing was served
 	case n.View().Len() == 1 && n.met.Load():

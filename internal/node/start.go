@@ -15,8 +15,11 @@ import (
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
-// Start brings the node into its cluster and returns once it is an active
-// member and serves its slots (or some member has kept it waiting too long). The server in front must accept connections already: peers call back.
+// Start brings the node into its cluster and returns once it is a member that
+// owns slots and serves them (or others have kept it waiting too long). Where the
+// owners have content these are its first slots, and it takes over the others in
+// the background, see Steps. The server in front must accept connections already:
+// peers call back.
 // On an error the node is not usable; close it.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
@@ -60,37 +63,16 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.learnPins(ctx)
 	n.checkInheritance()
-	if err := n.setState(topology.Active); err != nil {
+	if err := n.enter(ctx); err != nil {
 		return err
 	}
-	n.settleInheritance()
-	n.awaitSlots(ctx)
+	n.awaitShare(ctx)
 	n.logInheritance()
 	v := n.View()
 	self, _ := v.Index(n.id)
-	n.log.Info("member of the cluster", "cluster", n.o.Cluster, "members", v.Len(), "slots", v.OwnedBy(self), "gossip", mem.Gossip(),
-		"took", time.Since(began).Round(time.Millisecond).String())
+	n.log.Info("member of the cluster", "cluster", n.o.Cluster, "members", v.Len(), "state", v.Member(self).State.String(), "slots", v.OwnedBy(self),
+		"gossip", mem.Gossip(), "took", time.Since(began).Round(time.Millisecond).String())
 	return nil
-}
-
-// awaitSlots waits until this node serves the slots that it owns, for a bounded
-// time: a member that does not answer must not keep it from starting.
-func (n *Node) awaitSlots(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
-	for {
-		changed := n.barrier.Changed()
-		if gained, _ := n.barrier.Progress(); gained == 0 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			gained, _ := n.barrier.Progress()
-			n.log.Info("started, but some slots still wait for the agreement of all members", "slots", gained)
-			return
-		}
-	}
 }
 
 // join reaches a member by the seeds. A node without seeds, or one that is

@@ -1,0 +1,181 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/topology"
+)
+
+// TestDrainInSteps: each slot moves once, the first and the last slot too, and
+// what did not move is still there.
+func TestDrainInSteps(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		c := s.Add("c", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b, c)
+		w := s.NewWatch(t)
+		defer w.Stop()
+		done := make(chan error, 1)
+		go func() { done <- b.Node.Drain(context.Background()) }()
+		var m moves
+		follow(t, a, func(v *topology.View) bool { return v.Len() == 2 }, m.see)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		m.check(t, 8)
+		if err := b.Node.Ready(); err == nil {
+			t.Error("a node that has left says that it is ready")
+		}
+	})
+}
+
+// TestDrainWithoutContent takes no steps.
+func TestDrainWithoutContent(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		began := time.Now()
+		if err := b.Node.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestHurriedDrain: SHUTDOWN NOW hands all slots over at once.
+func TestHurriedDrain(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b)
+		b.Node.Hurry()
+		var m moves
+		done := make(chan error, 1)
+		go func() { done <- b.Node.Drain(context.Background()) }()
+		follow(t, a, func(v *topology.View) bool { return v.Len() == 1 }, m.see)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		m.check(t, 1)
+	})
+}
+
+// TestDrainGoesBeforeJoin: a node that is to leave does not wait for a join that
+// takes long, and one that leaves while it joins gives back what it has.
+func TestDrainGoesBeforeJoin(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		d := s.Add("d", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b, d)
+		c := halfway(t, s, "c")
+		at := entry(s, a.Node.View(), "c").Progress
+		s.Net.Block("b", "c", false)
+		done := make(chan error, 1)
+		go func() { done <- d.Node.Drain(context.Background()) }()
+		follow(t, a, func(v *topology.View) bool { return v.Len() == 3 }, func(v *topology.View) {
+			m := entry(s, v, "c")
+			if leaving := entry(s, v, "d"); leaving.Presence() > 0 && m.State == topology.Active {
+				t.Errorf("the join ended before the drain, from %v: %s", at, members(v))
+			}
+		})
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Node.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Kill("c")
+		s.Kill("d")
+		s.Settled(watched()...)
+	})
+}
+
+// TestWholeClusterLeaves: nobody waits for takers that leave as well.
+func TestWholeClusterLeaves(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		nodes := []*SimNode{s.Add("a", "a"), s.Add("b", "a"), s.Add("c", "a")}
+		s.Settled(watched()...)
+		fill(t, s, nodes...)
+		began := time.Now()
+		done := make(chan error, len(nodes))
+		for _, n := range nodes {
+			go func() { done <- n.Node.Drain(context.Background()) }()
+		}
+		for range nodes {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestDrainIsBounded: nobody takes the slots over, and Drain ends nevertheless.
+func TestDrainIsBounded(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b)
+		s.Net.Block("a", "b", true)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := b.Node.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("took %v", took)
+		}
+		s.Kill("b")
+		s.Rumours.Forget(s.ID("b"))
+	})
+}
+
+// TestWeightInSteps: a node gets twice its weight, then none, while it serves.
+func TestWeightInSteps(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b)
+		for _, weight := range []float64{2, 0} {
+			if err := b.Node.SetWeight(weight); err != nil {
+				t.Fatal(err)
+			}
+			steps := 0
+			follow(t, a, func(v *topology.View) bool { m := entry(s, v, "b"); return m.Weight == weight && m.Progress == 0 }, func(v *topology.View) {
+				if m := entry(s, v, "b"); m.Progress > 0 {
+					steps++
+					if m.State != topology.Active || m.Weight == weight {
+						t.Errorf("on the way: %+v", m)
+					}
+				}
+			})
+			if steps != 7 {
+				t.Errorf("to weight %v in %d steps before the last", weight, steps)
+			}
+			s.Settled(watched()...)
+		}
+		i, _ := a.Node.View().Index(s.ID("b"))
+		if n := a.Node.View().OwnedBy(i); n != 0 {
+			t.Errorf("with weight 0 it owns %d slots", n)
+		}
+		if err := b.Node.SetWeight(-1); err == nil {
+			t.Error("a negative weight is accepted")
+		}
+	})
+}
