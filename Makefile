@@ -8,11 +8,13 @@ FUZZTIME ?= 10s
 STEPS ?= 10000000
 SOAK ?= 60s
 DRILL_HTML ?= drill.html
+RUNS ?= 1000
+SIZES ?=
 # Modules of their own, so that their dependencies never reach a user.
-NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod discovery/zookeeper/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients docs fmt fmt-check ci
+.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +88,12 @@ drill-soak: build ## 200 faults and more than 10 million checked reads (ARGS='--
 
 drill-clients: ## the drill with go-redis and rueidis
 	cd interop && INTEROP_DRILL=join,leave,kill,pause go test -count=1 -timeout 60m -v -run='^TestDrillWithStockClients$$' .
+
+sim-evictions: ## RUNS (1000) pauses and outages in simulation, beside memberlist alone; prints a table
+	RINGCACHE_SIM_EVICTIONS=$(RUNS) RINGCACHE_SIM_SIZES="$(SIZES)" go test -count=1 -timeout 2h -run='^TestSimEvictions$$' -v ./internal/membership
+
+sim-scale: ## clusters of SIZES (10,30,100,300) nodes in simulation, and what a View of up to 1000 costs
+	RINGCACHE_SIM_SCALE=1 RINGCACHE_SIM_SIZES="$(SIZES)" go test -count=1 -timeout 2h -run='^TestSimScale' -v ./internal/membership ./internal/node
 
 docs: ## regenerate docs/configuration.md, docs/commands.md and docs/metrics.md
 	go test -count=1 -run='^TestDocsCurrent$$' ./internal/config -update

@@ -64,5 +64,5 @@ func (d *delegate) news(kind eventKind, n *memberlist.Node) {
 	if err != nil {
 		return // NotifyAlive has refused it, so it was never a member
 	}
-	d.in.putNews(event{kind: kind, name: n.Name, member: m})
+	d.in.putNews(event{kind: kind, name: n.Name, member: m, degraded: metaDegraded(n.Meta)})
 }

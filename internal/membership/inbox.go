@@ -13,7 +13,7 @@ import (
 // below maxNews names; hints and the like are advice and may be.
 const (
 	maxNews   = 4 * MaxPeers // names with news between two turns of the policy
-	maxAdvice = 1024         // hints, failed probes, acks and checks each
+	maxAdvice = 1024         // hints, failed probes, acks, checks and troubles each
 )
 
 // inbox collects events for the policy goroutine. It never blocks: callbacks
@@ -22,15 +22,17 @@ const (
 type inbox struct {
 	wake chan struct{} // capacity 1: there is something to drain
 
-	mu      sync.Mutex
-	news    map[string]event // join, update or leave, by name
-	failed  map[string]struct{}
-	acks    map[string]time.Duration
-	hints   map[hintKey]struct{}
-	checks  map[topology.NodeID]struct{}
-	dials   []event // bounded by the dials in flight
-	self    *topology.Member
-	dropped int
+	mu       sync.Mutex
+	news     map[string]event // join, update or leave, by name
+	failed   map[string]struct{}
+	acks     map[string]time.Duration
+	hints    map[hintKey]struct{}
+	checks   map[topology.NodeID]struct{}
+	trouble  map[topology.NodeID]struct{}
+	dials    []event // bounded by the dials in flight
+	self     *topology.Member
+	degraded *bool
+	dropped  int
 }
 
 type hintKey struct {
@@ -40,12 +42,13 @@ type hintKey struct {
 
 func newInbox() *inbox {
 	return &inbox{
-		wake:   make(chan struct{}, 1),
-		news:   map[string]event{},
-		failed: map[string]struct{}{},
-		acks:   map[string]time.Duration{},
-		hints:  map[hintKey]struct{}{},
-		checks: map[topology.NodeID]struct{}{},
+		wake:    make(chan struct{}, 1),
+		news:    map[string]event{},
+		failed:  map[string]struct{}{},
+		acks:    map[string]time.Duration{},
+		hints:   map[hintKey]struct{}{},
+		checks:  map[topology.NodeID]struct{}{},
+		trouble: map[topology.NodeID]struct{}{},
 	}
 }
 
@@ -80,6 +83,12 @@ func (in *inbox) putCheck(id topology.NodeID) {
 	in.put(func() { putBounded(in, in.checks, id, struct{}{}, maxAdvice) })
 }
 
+func (in *inbox) putTrouble(id topology.NodeID) {
+	in.put(func() { putBounded(in, in.trouble, id, struct{}{}, maxAdvice) })
+}
+
+func (in *inbox) putDegraded(on bool) { in.put(func() { in.degraded = &on }) }
+
 func (in *inbox) putDial(ev event) { in.put(func() { in.dials = append(in.dials, ev) }) }
 
 func (in *inbox) putSelf(m topology.Member) { in.put(func() { in.self = &m }) }
@@ -113,11 +122,19 @@ func (in *inbox) drain() (evs []event, self *topology.Member, dropped int) {
 	for id := range in.checks {
 		evs = append(evs, event{kind: evCheck, id: id})
 	}
+	for id := range in.trouble {
+		evs = append(evs, event{kind: evTrouble, id: id})
+	}
+	if in.degraded != nil {
+		evs = append(evs, event{kind: evDegraded, degraded: *in.degraded})
+		in.degraded = nil
+	}
 	clear(in.news)
 	clear(in.acks)
 	clear(in.failed)
 	clear(in.hints)
 	clear(in.checks)
+	clear(in.trouble)
 	in.dials = nil
 	self, in.self = in.self, nil
 	dropped, in.dropped = in.dropped, 0

@@ -66,13 +66,26 @@ func (m *Membership) warnRefusals(results []seedResult) {
 	}
 }
 
+// SeedsError says that no seed was reached; it wraps errs.ErrNoSeed.
+type SeedsError struct {
+	// Own says that this node itself answered at one of the seeds, whatever name it
+	// has there.
+	Own  bool
+	text string
+}
+
+func (e *SeedsError) Error() string { return errs.ErrNoSeed.Error() + ": " + e.text }
+func (e *SeedsError) Unwrap() error { return errs.ErrNoSeed }
+
 // judgeSeeds turns results into what Join returns.
 func judgeSeeds(results []seedResult) (reached int, err error) {
 	var refused, silent []string
 	var cause error
+	own := false
 	for _, r := range results {
 		switch {
 		case r.own:
+			own = true
 		case r.err == nil:
 			reached++
 		case r.refused():
@@ -88,7 +101,7 @@ func judgeSeeds(results []seedResult) (reached int, err error) {
 	case cause != nil:
 		return 0, fmt.Errorf("refused by %s: %w", strings.Join(refused, ", "), cause)
 	case len(silent) > 0:
-		return 0, fmt.Errorf("%w: %s", errs.ErrNoSeed, strings.Join(silent, "; "))
+		return 0, &SeedsError{own, strings.Join(silent, "; ")}
 	}
 	return 0, nil
 }

@@ -26,24 +26,34 @@ func (m *Membership) run() {
 			for id, f := range *m.flags.Load() {
 				if f.Load() {
 					f.Store(false)
-					m.do(m.policy.step(m.o.Now(), event{kind: evHeard, id: id}))
+					m.do(m.step(event{kind: evHeard, id: id}))
 				}
 			}
 			m.turn()
-			m.do(m.policy.step(m.o.Now(), event{kind: evTick}))
+			m.do(m.step(event{kind: evTick}))
 		}
+		m.publish()
 	}
+}
+
+// step feeds one event to the policy.
+func (m *Membership) step(ev event) []action {
+	now := m.o.Now()
+	actions := m.policy.step(now, ev)
+	if m.o.record != nil {
+		m.o.record(now, ev, actions)
+	}
+	return actions
 }
 
 // turn feeds what the inbox holds.
 func (m *Membership) turn() {
 	evs, self, dropped := m.in.drain()
 	if self != nil {
-		m.policy.leaving = self.State == topology.Left
-		m.do(m.policy.setSelf(m.o.Now(), *self))
+		m.do(m.step(event{kind: evSelf, member: *self}))
 	}
 	for _, ev := range evs {
-		m.do(m.policy.step(m.o.Now(), ev))
+		m.do(m.step(ev))
 	}
 	if dropped > 0 {
 		m.log.Warn("membership events dropped, the inbox was full", "dropped", dropped, "limit", maxNews)
@@ -63,8 +73,10 @@ func (m *Membership) do(actions []action) {
 			m.background(m.rejoins, func() { m.rejoin(a.member.Gossip) })
 		case actSeeds:
 			m.background(m.rejoins, m.rejoinSeeds)
-		case actPublish, actRefresh:
-			m.publish(a.kind == actPublish)
+		case actPublish:
+			m.unpublished, m.untold = true, true
+		case actRefresh:
+			m.unpublished = true
 		case actJoined:
 			m.log.Debug("peer is alive", peer) // the View that follows says so too
 		case actDead:
@@ -79,13 +91,23 @@ func (m *Membership) do(actions []action) {
 			m.log.Error("a later incarnation of this node's ID is alive elsewhere", peer)
 		case actPaused:
 			m.log.Warn("this node was paused; evidence against peers is dropped", "pause", a.text)
+		case actDegraded:
+			m.log.Warn("peer is degraded; it stays a member while its data port answers", peer, "why", a.text)
+		case actRecovered:
+			m.log.Info("peer is well again", peer)
 		case actRefused:
 			m.log.Error("peer refused: too many members", peer, "limit", MaxPeers)
 		}
 	}
 }
 
-func (m *Membership) publish(notify bool) {
+// publish makes a snapshot if one is due: once for a batch of events.
+func (m *Membership) publish() {
+	if !m.unpublished {
+		return
+	}
+	notify := m.untold
+	m.unpublished, m.untold = false, false
 	s := m.policy.snapshot(m.o.Now())
 	m.snapshot.Store(&s)
 	old := *m.flags.Load()

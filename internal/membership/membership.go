@@ -54,11 +54,16 @@ type Options struct {
 	// Secret encrypts gossip (AES-256 under a key derived by HKDF-SHA256).
 	// Empty means plain text: loopback only, the caller sees to that.
 	Secret []byte
-	// Bind is the gossip address ip:port, for TCP and UDP; port 0 picks one.
+	// Bind is the gossip address ip:port, for TCP and, without TCPOnly, UDP; port 0
+	// picks one.
 	Bind string
 	// Advertise is the gossip address that peers are told: an IP or a host
 	// name (resolved once), with or without a port. Empty: that of Bind.
 	Advertise string
+
+	// TCPOnly sends gossip over TCP connections instead of UDP packets, where the
+	// network has no UDP. All members must do the same.
+	TCPOnly bool
 
 	ProbeInterval time.Duration // between gossip probes; default 1s
 	ProbeTimeout  time.Duration // of one gossip probe; default 500ms
@@ -76,6 +81,8 @@ type Options struct {
 	Now       func() time.Time     // the policy's clock; default time.Now
 	Seed      uint64               // of jitter; 0: taken from Self.Boot
 	Logger    *slog.Logger         // default: discards
+
+	record func(now time.Time, ev event, actions []action) // for tests: every step of the policy
 }
 
 // Health says what the policy believes about a peer.
@@ -105,8 +112,14 @@ func (h Health) String() string {
 type Peer struct {
 	topology.Member
 	Health Health
-	// RTT is the last measured gossip or data round trip; 0: none yet.
-	RTT time.Duration
+	// RTT is the smoothed round trip of gossip probes, DialRTT that of own dials of
+	// the data port: a connection, the proof of the secret and one look at the data.
+	// 0: none yet.
+	RTT, DialRTT time.Duration
+	// Degraded: the peer says of itself that it serves badly. Failing: requests from
+	// this node to it got no answer lately, although its port answers. Either stays a
+	// member; whether it is dead is for the dials to decide.
+	Degraded, Failing bool
 }
 
 // Snapshot is the membership at one moment. It is immutable: do not modify

@@ -33,6 +33,7 @@ const (
 	flagProgressZero = 1 << 1
 	flagProgressOne  = 1 << 2
 	flagHost         = 1 << 3
+	flagDegraded     = 1 << 4 // not a part of the member: no View depends on it
 
 	// reservedSequence leaves room for sequences up to 2^42, so that an entry
 	// which fits at Start still fits after any number of changes.
@@ -90,6 +91,9 @@ func appendMeta(dst []byte, m *topology.Member, gossipIP string) []byte {
 	}
 	return append(append(dst, byte(len(m.Zone))), m.Zone...)
 }
+
+// metaDegraded tells whether a node says in its metadata that it is degraded.
+func metaDegraded(b []byte) bool { return len(b) > 1 && b[1]&flagDegraded != 0 }
 
 // checkMeta reports why m cannot be gossiped, if so. It reserves room for
 // every later progress and sequence, so Update cannot fail for what Start took.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,8 @@ type network struct {
 	slow  map[string]chan struct{} // IPs of paused processes; closed on resume
 	delay time.Duration
 	loss  float64 // share of packets lost; streams are TCP and lose nothing
+
+	packets, packetBytes, streamBytes atomic.Int64 // sent
 }
 
 // host is one process on the network. It is a memberlist.Transport.
@@ -141,6 +144,8 @@ func (h *host) Shutdown() error                     { return nil }
 
 func (h *host) WriteTo(b []byte, addr string) (time.Time, error) {
 	now := time.Now()
+	h.n.packets.Add(1)
+	h.n.packetBytes.Add(int64(len(b)))
 	_, cut, wait := h.n.path(h.ip, ipOf(addr))
 	if cut || h.n.lost() {
 		return now, nil
@@ -239,6 +244,7 @@ type pipe struct {
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
+	p.n.streamBytes.Add(int64(len(b)))
 	if to, cut, wait := p.n.path(p.from, p.to); wait != nil {
 		select {
 		case <-wait:

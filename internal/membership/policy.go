@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,6 +32,9 @@ const (
 	hintEvery      = 900 * time.Millisecond
 	maxHintTargets = 8
 	rttRefresh     = 5 * time.Second
+	troubleWindow  = 10 * time.Second // requests that failed in it count
+	troubleLimit   = 3                // so many, spread over troubleSpread, make a peer failing
+	troubleSpread  = time.Second
 )
 
 // policy decides what to believe. It is a pure state machine: step takes an
@@ -40,15 +42,18 @@ const (
 // nothing and reads no clock. With one seed and one list of events it always
 // returns the same actions. Not safe for concurrent use.
 type policy struct {
-	self    topology.Member
-	ownName string
-	hold    time.Duration
-	seeds   bool // a Discovery is there
-	leaving bool
-	rng     *rand.Rand
+	self     topology.Member
+	ownName  string
+	hold     time.Duration
+	seeds    bool // a Discovery is there
+	leaving  bool
+	degraded bool // this node, as it says itself
+	rng      *rand.Rand
 
 	peers   map[string]*peer          // by memberlist name, every incarnation
-	order   []string                  // names, sorted: the order of every loop
+	order   []*peer                   // by name, and so by ID: the order of every loop
+	holes   bool                      // order has removed ones
+	watches []*peer                   // those that are watched
 	current map[topology.NodeID]*peer // the incarnation that counts, per ID
 	members int                       // current peers that are not dead
 	dials   int                       // in flight
@@ -77,8 +82,10 @@ const (
 
 // peer is one incarnation of another node.
 type peer struct {
-	name   string
-	member topology.Member
+	name    string
+	member  topology.Member
+	removed bool // from the policy
+	counted bool // in policy.members
 
 	gone   bool      // memberlist holds it dead
 	goneAt time.Time // start of the present hold
@@ -96,7 +103,11 @@ type peer struct {
 	nextDial                      time.Time // zero: none planned
 	forced, dialing, watched      bool
 	hintAt, rejoinAt              time.Time
-	rtt                           time.Duration
+	rtt, dialRTT                  time.Duration // smoothed; of gossip probes and own dials
+
+	degraded bool        // it says so of itself
+	failing  bool        // requests to it fail, whatever its heartbeats say
+	troubles []time.Time // such failures, at most troubleLimit, within troubleWindow
 }
 
 type eventKind uint8
@@ -112,6 +123,9 @@ const (
 	evHeard                 // a data reply came from id
 	evCheck                 // somebody wants id dialled at once
 	evHint                  // id says that its dial of name failed
+	evTrouble               // a request to id got no answer
+	evDegraded              // this node is degraded, or no longer
+	evSelf                  // this node's own entry is another one
 )
 
 type dialResult uint8
@@ -131,6 +145,8 @@ type event struct {
 	result  dialResult
 	started time.Time
 	rtt     time.Duration
+
+	degraded bool // of joins and updates
 }
 
 type actionKind uint8
@@ -150,6 +166,8 @@ const (
 	actSuperseded
 	actPaused
 	actRefused // too many peers
+	actDegraded
+	actRecovered
 )
 
 type action struct {
@@ -208,19 +226,19 @@ func (p *policy) step(now time.Time, ev event) []action {
 		}
 	case evHint:
 		p.hinted(now, ev)
+	case evSelf:
+		p.self, p.leaving, p.dirty = ev.member, ev.member.State == topology.Left, true
+	case evDegraded:
+		p.degraded, p.dirty = ev.degraded, true
+	case evTrouble:
+		if q := p.current[ev.id]; q != nil && p.counts(q) {
+			p.troubled(now, q)
+		}
 	case evAck:
 		if q := p.peers[ev.name]; q != nil {
-			p.measured(now, q, ev.rtt)
+			p.measured(&q.rtt, ev.rtt)
 		}
 	}
-	p.flush(now)
-	return p.out
-}
-
-// setSelf replaces the own entry.
-func (p *policy) setSelf(now time.Time, m topology.Member) []action {
-	p.out = p.out[:0]
-	p.self, p.dirty = m, true
 	p.flush(now)
 	return p.out
 }
@@ -229,9 +247,9 @@ func (p *policy) setSelf(now time.Time, m topology.Member) []action {
 func (p *policy) flush(now time.Time) {
 	switch {
 	case p.dirty:
-		p.add(action{kind: actPublish})
+		p.act(action{kind: actPublish})
 	case p.rttDirty && now.Sub(p.publishedAt) >= rttRefresh:
-		p.add(action{kind: actRefresh})
+		p.act(action{kind: actRefresh})
 	default:
 		return
 	}
@@ -239,7 +257,7 @@ func (p *policy) flush(now time.Time) {
 	p.version++
 }
 
-func (p *policy) add(a action) { p.out = append(p.out, a) }
+func (p *policy) act(a action) { p.out = append(p.out, a) }
 
 // jitter returns d, more or less by up to the share given.
 func (p *policy) jitter(d time.Duration, share float64) time.Duration {
@@ -254,49 +272,14 @@ func (p *policy) counts(q *peer) bool {
 	return p.current[q.member.ID] == q && !q.dead && !q.left
 }
 
+// each visits the peers in the order of their names. visit may remove any of them,
+// and add none.
 func (p *policy) each(visit func(*peer)) {
-	for _, name := range p.order {
-		if q := p.peers[name]; q != nil {
+	for _, q := range p.order {
+		if !q.removed {
 			visit(q)
 		}
 	}
-}
-
-// reindex recomputes what depends on the set of peers: the incarnation that
-// counts per ID (a living one before a dead one, then the later), and whom
-// this node watches.
-func (p *policy) reindex() {
-	p.order = slices.Sorted(maps.Keys(p.peers))
-	before := p.current
-	p.current = make(map[topology.NodeID]*peer, len(p.peers))
-	p.each(func(q *peer) {
-		q.watched = false
-		if p.twin(q) || q.left {
-			return
-		}
-		best := p.current[q.member.ID]
-		if best == nil || best.dead && !q.dead || best.dead == q.dead && q.member.Boot > best.member.Boot {
-			p.current[q.member.ID] = q
-		}
-	})
-	var ring []*peer
-	for id, q := range p.current {
-		if !q.dead {
-			ring = append(ring, q)
-			if old := before[id]; old != nil && old != q {
-				q.forced, q.nextDial = true, p.lastTick // it stood back until now
-			}
-		}
-	}
-	p.members = len(ring)
-	slices.SortFunc(ring, func(a, b *peer) int { return a.member.ID.Compare(b.member.ID) })
-	first, _ := slices.BinarySearchFunc(ring, p.self.ID, func(q *peer, id topology.NodeID) int {
-		return q.member.ID.Compare(id)
-	})
-	for i := range min(watchedPeers, len(ring)) {
-		ring[(first+i)%len(ring)].watched = true
-	}
-	p.dirty = true
 }
 
 // snapshot returns the membership as it is believed now.
@@ -305,23 +288,46 @@ func (p *policy) snapshot(now time.Time) Snapshot {
 	if p.superseded != nil {
 		s.Superseded, s.By = true, p.superseded.member
 	}
-	s.Members = append(s.Members, Peer{Member: p.self})
-	var dead []*peer
-	for _, q := range p.current {
-		if q.dead {
-			if now.Sub(q.deadAt) < DeadListed {
-				dead = append(dead, q)
-			}
-			continue
+	listed := p.listedDead(now)
+	s.Members = make([]Peer, 0, p.members+1+len(listed))
+	selfDone := false
+	p.each(func(q *peer) {
+		if p.current[q.member.ID] != q || q.dead && !listed[q] {
+			return
 		}
-		s.Members = append(s.Members, Peer{Member: q.member, Health: q.health(), RTT: q.rtt})
+		if !selfDone && p.self.ID.Compare(q.member.ID) < 0 {
+			s.Members, selfDone = append(s.Members, Peer{Member: p.self, Degraded: p.degraded}), true
+		}
+		if q.dead {
+			s.Members = append(s.Members, Peer{Member: q.member, Health: Dead})
+			return
+		}
+		s.Members = append(s.Members, Peer{Member: q.member, Health: q.health(), RTT: q.rtt, DialRTT: q.dialRTT,
+			Degraded: q.degraded, Failing: q.failing})
+	})
+	if !selfDone {
+		s.Members = append(s.Members, Peer{Member: p.self, Degraded: p.degraded})
 	}
-	slices.SortFunc(dead, func(a, b *peer) int { return b.deadAt.Compare(a.deadAt) })
-	for _, q := range dead[:min(len(dead), MaxDeadListed)] {
-		s.Members = append(s.Members, Peer{Member: q.member, Health: Dead})
-	}
-	slices.SortFunc(s.Members, func(a, b Peer) int { return a.ID.Compare(b.ID) })
 	return s
+}
+
+// listedDead are the dead that a snapshot shows: the latest MaxDeadListed.
+func (p *policy) listedDead(now time.Time) map[*peer]bool {
+	if p.members == len(p.current) {
+		return nil
+	}
+	var dead []*peer
+	p.each(func(q *peer) {
+		if q.dead && p.current[q.member.ID] == q && now.Sub(q.deadAt) < DeadListed {
+			dead = append(dead, q)
+		}
+	})
+	slices.SortStableFunc(dead, func(a, b *peer) int { return b.deadAt.Compare(a.deadAt) })
+	listed := make(map[*peer]bool, MaxDeadListed)
+	for _, q := range dead[:min(len(dead), MaxDeadListed)] {
+		listed[q] = true
+	}
+	return listed
 }
 
 func (q *peer) health() Health {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/topology"
@@ -14,29 +15,30 @@ func (p *policy) alive(now time.Time, ev event) {
 			return
 		}
 		if p.current[ev.member.ID] == nil && p.members+1 >= MaxPeers || len(p.peers) >= 2*MaxPeers {
-			p.add(action{kind: actRefused, name: ev.name, member: ev.member})
+			p.act(action{kind: actRefused, name: ev.name, member: ev.member})
 			return
 		}
 		q = &peer{name: ev.name, lastSeen: now}
-		p.peers[ev.name] = q
 		q.member = ev.member
+		p.add(q)
 		p.replace(q)
-		p.reindex()
+		p.reindex(q.member.ID)
 		if p.twin(q) {
 			p.look(now, q)
 		} else if p.counts(q) {
-			p.add(action{kind: actJoined, name: q.name, member: q.member})
+			p.act(action{kind: actJoined, name: q.name, member: q.member})
 		}
 	}
 	if q.member != ev.member {
 		q.member, p.dirty = ev.member, true
 	}
+	p.saysDegraded(now, q, ev.degraded)
 	if left := ev.member.State == topology.Left; left != q.left {
 		q.left = left
 		if left {
-			p.add(action{kind: actLeft, name: q.name, member: q.member})
+			p.act(action{kind: actLeft, name: q.name, member: q.member})
 		}
-		p.reindex()
+		p.reindex(q.member.ID)
 	}
 	p.change(q, func() { q.gone = false })
 	q.lastSeen = now
@@ -49,10 +51,10 @@ func (p *policy) alive(now time.Time, ev event) {
 // replace drops incarnations that the new one proves dead: those of the same
 // ID with an earlier boot whose data address the new one has taken over.
 func (p *policy) replace(q *peer) {
-	for name, old := range p.peers {
-		if old.member.ID == q.member.ID && old.member.Boot < q.member.Boot &&
-			(old.dead || old.member.Addr() == q.member.Addr()) {
-			delete(p.peers, name)
+	i, _ := slices.BinarySearchFunc(p.order, q.member.ID.String(), byName)
+	for ; i < len(p.order) && p.order[i].member.ID == q.member.ID; i++ {
+		if old := p.order[i]; old.member.Boot < q.member.Boot && (old.dead || old.member.Addr() == q.member.Addr()) {
+			p.remove(old)
 		}
 	}
 }
@@ -67,7 +69,7 @@ func (p *policy) gone(now time.Time, ev event) {
 	switch {
 	case ev.member.State == topology.Left:
 		if !q.left {
-			p.add(action{kind: actLeft, name: q.name, member: q.member})
+			p.act(action{kind: actLeft, name: q.name, member: q.member})
 		}
 		p.drop(q)
 	case p.twin(q), !q.dead && !p.counts(q):
@@ -81,11 +83,11 @@ func (p *policy) gone(now time.Time, ev event) {
 }
 
 func (p *policy) drop(q *peer) {
-	delete(p.peers, q.name)
+	p.remove(q)
 	if p.superseded == q {
 		p.superseded = nil
 	}
-	p.reindex()
+	p.reindex(q.member.ID)
 }
 
 // dialled handles the end of an own dial.
@@ -97,7 +99,7 @@ func (p *policy) dialled(now time.Time, ev event) {
 	}
 	q.dialing = false
 	if ev.result == dialOK {
-		p.measured(now, q, ev.rtt)
+		p.measured(&q.dialRTT, ev.rtt)
 	}
 	switch {
 	case p.twin(q):
@@ -120,7 +122,7 @@ func (p *policy) twinDialled(now time.Time, q *peer, r dialResult) {
 	later := q.member.Boot > p.self.Boot && r == dialOK
 	if later && p.superseded != q {
 		p.superseded, p.dirty = q, true
-		p.add(action{kind: actSuperseded, name: q.name, member: q.member})
+		p.act(action{kind: actSuperseded, name: q.name, member: q.member})
 	}
 	p.look(now.Add(rejoinEvery), q)
 }
@@ -149,11 +151,11 @@ func (p *policy) answered(now time.Time, q *peer) {
 	}
 	if q.dead && !q.gone {
 		q.dead = false
-		p.add(action{kind: actJoined, name: q.name, member: q.member})
-		p.reindex()
+		p.act(action{kind: actJoined, name: q.name, member: q.member})
+		p.reindex(q.member.ID)
 	}
 	p.clear(now, q)
-	if q.watched && !q.forced {
+	if (q.watched || q.failing) && !q.forced {
 		q.nextDial = now.Add(p.jitter(watchEvery, 0.25))
 	}
 	if q.gone {
@@ -222,11 +224,12 @@ func (p *policy) hinted(now time.Time, ev event) {
 	p.soon(now, q)
 }
 
-func (p *policy) measured(_ time.Time, q *peer, rtt time.Duration) {
-	if q.rtt == 0 {
-		q.rtt = rtt
+// measured smooths a round trip: each new one counts for a quarter.
+func (p *policy) measured(smooth *time.Duration, rtt time.Duration) {
+	if *smooth == 0 {
+		*smooth = rtt
 	} else {
-		q.rtt += (rtt - q.rtt) / 4
+		*smooth += (rtt - *smooth) / 4
 	}
 	p.rttDirty = true
 }
@@ -247,7 +250,7 @@ func (p *policy) tell(now time.Time, q *peer) {
 	}
 	q.hintAt = now
 	p.rng.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
-	p.add(action{kind: actHint, name: q.name, member: q.member, targets: targets[:min(len(targets), maxHintTargets)]})
+	p.act(action{kind: actHint, name: q.name, member: q.member, targets: targets[:min(len(targets), maxHintTargets)]})
 }
 
 // change applies f and remembers whether q's health is another one afterwards.

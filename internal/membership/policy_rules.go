@@ -21,15 +21,18 @@ func (p *policy) tick(now time.Time) {
 			// memberlist calls it alive, waits for its data port.
 			listed, q.deadAt = true, time.Time{}
 		case q.dead && q.gone && now.Sub(q.lastSeen) > recallFor:
-			delete(p.peers, q.name)
+			p.remove(q)
+			p.reindex(q.member.ID)
 		case p.counts(q):
 			p.silence(now, q)
+			p.recover(now, q)
 		}
 		p.pump(now, q)
 	})
-	if listed || len(p.peers) != len(p.order) {
+	p.compact()
+	if listed {
 		p.forget()
-		p.reindex()
+		p.dirty = true
 	}
 	if !now.Before(p.nextRejoin) && !p.leaving {
 		p.nextRejoin = now.Add(p.rejoinGap())
@@ -49,6 +52,7 @@ func (p *policy) paused(now time.Time) {
 		p.change(q, func() {
 			q.fails, q.silent, q.refusals, q.failSince = 0, false, q.refusals[:0], time.Time{}
 			clear(q.reports)
+			q.troubles = q.troubles[:0]
 			if q.gone && !q.dead {
 				q.goneAt = now
 			}
@@ -57,7 +61,7 @@ func (p *policy) paused(now time.Time) {
 			p.soon(now, q)
 		}
 	})
-	p.add(action{kind: actPaused, text: gap.Round(time.Millisecond).String()})
+	p.act(action{kind: actPaused, text: gap.Round(time.Millisecond).String()})
 }
 
 // soon plans a dial of q as early as dialGap allows.
@@ -80,7 +84,7 @@ func (p *policy) pump(now time.Time, q *peer) {
 		return
 	}
 	if p.counts(q) {
-		if q.watched && q.nextDial.IsZero() {
+		if (q.watched || q.failing) && q.nextDial.IsZero() {
 			q.nextDial = now.Add(time.Duration(p.rng.Float64() * float64(watchEvery)))
 		}
 		if end := p.holdEnd(q); q.gone && !now.Before(end) && q.lastStart.Before(end) {
@@ -91,18 +95,18 @@ func (p *policy) pump(now time.Time, q *peer) {
 		return
 	}
 	if !q.forced && q.fails == 0 && p.counts(q) {
-		if !q.watched {
+		if !q.watched && !q.failing {
 			q.nextDial = time.Time{}
 			return
 		}
-		if now.Sub(q.lastGood) < watchEvery*3/4 {
+		if !q.failing && now.Sub(q.lastGood) < watchEvery*3/4 {
 			q.nextDial = now.Add(p.jitter(watchEvery, 0.25))
 			return
 		}
 	}
 	q.dialing, q.forced, q.lastStart, q.nextDial = true, false, now, time.Time{}
 	p.dials++
-	p.add(action{kind: actDial, name: q.name, member: q.member})
+	p.act(action{kind: actDial, name: q.name, member: q.member})
 }
 
 // holdEnd is when the hold of a gone peer is over: a dial begun later decides.
@@ -161,8 +165,8 @@ func (p *policy) kill(now time.Time, q *peer, why string) {
 	if !q.gone {
 		q.nextDial = now.Add(deadRedial)
 	}
-	p.add(action{kind: actDead, name: q.name, member: q.member, text: why})
-	p.reindex()
+	p.act(action{kind: actDead, name: q.name, member: q.member, text: why})
+	p.reindex(q.member.ID)
 }
 
 // silentPeers counts the members whose last own dial got no answer. Refusals
@@ -186,7 +190,7 @@ func (p *policy) trusted(now time.Time) bool {
 		if n := p.silentPeers(); n >= p.massLimit() {
 			p.doubt, p.dirty = doubtHolding, true
 			p.doubtUntil = now.Add(doubtMin + time.Duration(p.rng.Float64()*float64(doubtJitter)))
-			p.add(action{kind: actDoubt, text: fmt.Sprintf("%d of %d peers are silent", n, p.members)})
+			p.act(action{kind: actDoubt, text: fmt.Sprintf("%d of %d peers are silent", n, p.members)})
 		}
 	}
 	return p.doubt != doubtHolding
@@ -199,10 +203,10 @@ func (p *policy) guard(now time.Time) {
 	switch {
 	case p.doubt == doubtHolding && n < p.massLimit():
 		p.doubt, p.dirty = doubtOff, true
-		p.add(action{kind: actTrust, text: "peers answer again"})
+		p.act(action{kind: actTrust, text: "peers answer again"})
 	case p.doubt == doubtHolding && !now.Before(p.doubtUntil):
 		p.doubt, p.doubtEnd, p.dirty = doubtSpent, now, true
-		p.add(action{kind: actTrust, text: "the hold is over"})
+		p.act(action{kind: actTrust, text: "the hold is over"})
 	case p.doubt == doubtSpent && n == 0:
 		p.doubt = doubtOff
 	}
@@ -235,7 +239,7 @@ func (p *policy) turn(now time.Time) {
 	calm := len(lost) == 0 && p.members > 0
 	switch {
 	case p.seeds && (len(lost) == 0 || p.rejoinTurn%3 == 0) && (!calm || p.rejoinTurn%seedsEvery == 0):
-		p.add(action{kind: actSeeds})
+		p.act(action{kind: actSeeds})
 	case len(lost) > 0:
 		p.rejoin(now, lost[p.rng.IntN(len(lost))])
 	}
@@ -246,20 +250,22 @@ func (p *policy) rejoin(now time.Time, q *peer) {
 		return
 	}
 	q.rejoinAt = now
-	p.add(action{kind: actRejoin, name: q.name, member: q.member})
+	p.act(action{kind: actRejoin, name: q.name, member: q.member})
 }
 
 // forget keeps the latest maxRecalled of the dead that only the rejoin loop
 // remembers.
 func (p *policy) forget() {
 	var old []*peer
-	for _, q := range p.peers {
+	p.each(func(q *peer) {
 		if q.dead && q.gone && q.deadAt.IsZero() {
 			old = append(old, q)
 		}
-	}
-	slices.SortFunc(old, func(a, b *peer) int { return b.lastSeen.Compare(a.lastSeen) })
+	})
+	slices.SortStableFunc(old, func(a, b *peer) int { return b.lastSeen.Compare(a.lastSeen) })
 	for _, q := range old[min(len(old), maxRecalled):] {
-		delete(p.peers, q.name)
+		p.remove(q)
+		p.reindex(q.member.ID)
 	}
+	p.compact()
 }

@@ -39,8 +39,10 @@ type Membership struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	policy   *policy // owned by run
-	snapshot atomic.Pointer[Snapshot]
+	policy *policy // owned by run
+	// unpublished: a snapshot is due; untold: OnChange is to get it. Owned by run.
+	unpublished, untold bool
+	snapshot            atomic.Pointer[Snapshot]
 	// flags has one flag per peer for Heard; replaced by run as a whole.
 	flags    atomic.Pointer[map[topology.NodeID]*atomic.Bool]
 	changed  chan struct{} // capacity 1: OnChange is due
@@ -48,11 +50,12 @@ type Membership struct {
 	rejoins  chan struct{} // semaphore, maxRejoins
 	hints    chan struct{} // semaphore, maxDials
 
-	mu      sync.Mutex
-	self    topology.Member
-	leaving bool
-	left    chan struct{} // closed when Leave has ended; nil: none began
-	closed  bool
+	mu       sync.Mutex
+	self     topology.Member
+	degraded bool
+	leaving  bool
+	left     chan struct{} // closed when Leave has ended; nil: none began
+	closed   bool
 }
 
 // Start opens the gossip port and begins to detect; it contacts nobody (see
@@ -74,7 +77,7 @@ func Start(o Options) (*Membership, error) {
 		port, _ = net.LookupPort("udp", p)
 	}
 	logger := newLogger(o.Logger)
-	t, err := newTransport(o.Transport, ip, port, logger)
+	t, err := newTransport(o.Transport, ip, port, o.TCPOnly, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +144,9 @@ func (m *Membership) setSelf(self topology.Member) error {
 		return err
 	}
 	meta := appendMeta(make([]byte, 0, MaxMeta), &self, ip)
+	if m.degraded {
+		meta[1] |= flagDegraded
+	}
 	m.d.meta.Store(&meta)
 	m.self = self
 	return nil
@@ -184,6 +190,27 @@ func (m *Membership) Update(self topology.Member) error {
 	signal(m.announce)
 	return nil
 }
+
+// SetDegraded tells the others that this node serves badly, or well again. Like
+// Update it does not block.
+func (m *Membership) SetDegraded(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.leaving || m.degraded == on {
+		return
+	}
+	m.degraded = on
+	if err := m.setSelf(m.self); err != nil { // it was taken before, with the same size
+		m.log.Error("own entry", "error", err)
+	}
+	m.in.putDegraded(on)
+	signal(m.announce)
+}
+
+// Failed says that a request to id got no answer although it was sent: once more
+// evidence than a heartbeat has. Several of them make the peer Failing, and have it
+// dialled every second. Unknown IDs are ignored.
+func (m *Membership) Failed(id topology.NodeID) { m.in.putTrouble(id) }
 
 func signal(ch chan struct{}) {
 	select {

@@ -241,6 +241,12 @@ func (p tcpProber) Contact(_ context.Context, seed string) (string, topology.Nod
 
 // Three nodes on real sockets: join, update, leave, kill; no goroutine stays.
 func TestRealSockets(t *testing.T) {
+	for _, tcpOnly := range []bool{false, true} {
+		t.Run(map[bool]string{false: "udp", true: "tcp only"}[tcpOnly], func(t *testing.T) { realSockets(t, tcpOnly) })
+	}
+}
+
+func realSockets(t *testing.T, tcpOnly bool) {
 	before := goleak.IgnoreCurrent()
 	p := tcpProber{gossip: map[string]*Membership{}}
 	var nodes []*Membership
@@ -260,7 +266,7 @@ func TestRealSockets(t *testing.T) {
 		data, seeds = append(data, ln), append(seeds, ln.Addr().String())
 		m, err := Start(Options{
 			Self: topology.Member{ID: idOf(i), Boot: 1, State: topology.Active, Weight: 1, Port: uint16(ln.Addr().(*net.TCPAddr).Port)},
-			Bind: "127.0.0.1:0", Cluster: "real", Secret: []byte("s"), Prober: p, Discovery: seeds,
+			Bind: "127.0.0.1:0", Cluster: "real", Secret: []byte("s"), Prober: p, Discovery: seeds, TCPOnly: tcpOnly,
 			OnChange: func(Snapshot) { signal(events) },
 		})
 		if err != nil {

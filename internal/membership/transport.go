@@ -17,9 +17,9 @@ import (
 // dials short, so that Close is quick and leaves little behind.
 type transport struct {
 	memberlist.NodeAwareTransport
-	real    *memberlist.NetTransport // nil in tests
-	streams chan net.Conn            // what memberlist accepts from
-	dials   context.Context          // of dials, done when Shutdown begins
+	real    interface{ GetAutoBindPort() int } // nil in tests
+	streams chan net.Conn                      // what memberlist accepts from
+	dials   context.Context                    // of dials, done when Shutdown begins
 	cut     context.CancelFunc
 	stop    chan struct{} // closed when the network below is shut down
 	relayed chan struct{} // closed when the relay goroutine has ended
@@ -29,12 +29,21 @@ type transport struct {
 	closed bool
 }
 
-// newTransport wraps given, or listens on ip:port if given is nil.
-func newTransport(given memberlist.Transport, ip string, port int, logger *log.Logger) (*transport, error) {
+// newTransport wraps given, or listens on ip:port if given is nil, over TCP alone if
+// that is asked for.
+func newTransport(given memberlist.Transport, ip string, port int, tcpOnly bool, logger *log.Logger) (*transport, error) {
 	t := &transport{streams: make(chan net.Conn), stop: make(chan struct{}),
 		relayed: make(chan struct{}), conns: map[*stream]struct{}{}}
 	switch given := given.(type) {
 	case nil:
+		if tcpOnly {
+			st, err := listenStreams(ip, port, logger)
+			if err != nil {
+				return nil, fmt.Errorf("gossip cannot listen on %s port %d (TCP): %w", ip, port, err)
+			}
+			t.real, t.NodeAwareTransport = st, st
+			break
+		}
 		nt, err := listen(ip, port, logger)
 		if err != nil {
 			return nil, fmt.Errorf("gossip cannot listen on %s port %d: %w", ip, port, err)
