@@ -63,6 +63,8 @@ func (h handler) Stood(s *server.Session, n server.Notable) {
 	h.n.Large(session{s}, n.Cmd, n.Args, n.Size, n.Kind == server.LargeReply)
 }
 
+func (h handler) AwaitFresh(*server.Session) { h.n.AwaitFresh() }
+
 func (h handler) KeepsShards(_ *server.Session, channels [][]byte) string {
 	return h.n.KeepsShards(channels)
 }

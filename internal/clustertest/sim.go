@@ -25,6 +25,10 @@ type Sim struct {
 	Net     *MemNet
 	Rumours *Rumours
 	Nodes   []*SimNode // in the order of Add; dead ones stay
+
+	// Clock gives a node and its server a clock of their own, which may jump as that
+	// of a process that was stopped does; nil: the bubble's.
+	Clock func(name string) func() time.Time
 }
 
 // SimNode is one node of a Sim.
@@ -52,6 +56,7 @@ func (h handler) Exec(s *server.Session, cmd *command.Command, args [][]byte, w 
 func (h handler) TryExec(s *server.Session, cmd *command.Command, args [][]byte, w *resp.Writer) bool {
 	return h.n.TryExec(session{s}, cmd, args, w)
 }
+func (h handler) AwaitFresh(*server.Session) { h.n.AwaitFresh() }
 
 func (h handler) Closed(s *server.Session) { h.n.Closed(session{s}) }
 
@@ -89,6 +94,11 @@ func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *Si
 	o := node.Options{ID: id, Cluster: "test", Host: name, Port: 7001, Weight: 1, JoinTimeout: 2 * time.Second,
 		Discovery: fixed(seeds), StartMembership: s.Rumours.Start, Dialer: s.Net.Dialer(name), Now: time.Now,
 		Engine: engine.Options{MaxBytes: 64 << 20, NoBackground: true}, Logger: slog.New(slog.DiscardHandler)}
+	var now func() time.Time
+	if s.Clock != nil {
+		now = s.Clock(name)
+		o.Now = now
+	}
 	if change != nil {
 		change(&o)
 	}
@@ -96,9 +106,12 @@ func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *Si
 	if sn.Node, err = node.Open(o); err != nil {
 		s.tb.Fatal(err)
 	}
-	sn.srv, err = server.New(server.Options{Listener: s.Net.Listen(name, sn.Addr), Handler: handler{sn.Node}, Logger: o.Logger})
+	sn.srv, err = server.New(server.Options{Listener: s.Net.Listen(name, sn.Addr), Handler: handler{sn.Node}, Logger: o.Logger, Now: now})
 	if err != nil {
 		s.tb.Fatal(err)
+	}
+	if now != nil {
+		sn.Node.Attach(front{sn.srv})
 	}
 	if err := sn.srv.Start(); err != nil {
 		s.tb.Fatal(err)

@@ -120,6 +120,7 @@ const (
 	RCPins
 	RCRing
 	RCStanding
+	RCTenure
 
 	// Scripts.
 	Eval

@@ -28,6 +28,13 @@ func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
 		case !errors.Is(err, errs.ErrNotServing):
 			return nil, err
 		}
+	n.gate.wait(ctx)
+	v, _, err := n.eng.Get(ring.SlotString(key), []byte(key), nil)
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.Is(err, errs.ErrNotServing):
+		return bulk(n.call(ctx, "get", []byte(key)))
 	}
 	return bulk(n.call(ctx, "get", []byte(key)))
 }
@@ -38,6 +45,7 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	if ttl < 0 {
 		return fmt.Errorf("%w: the TTL is %v", errs.ErrConfig, ttl)
 	}
+	n.gate.wait(ctx)
 	ms := (ttl + time.Millisecond - 1).Milliseconds()
 	var deadline int64
 	if ms > 0 {
@@ -62,6 +70,10 @@ func (n *Node) Delete(ctx context.Context, key string) (bool, error) {
 		if !errors.Is(err, errs.ErrNotServing) {
 			return ok, err
 		}
+	n.gate.wait(ctx)
+	ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
+	if !errors.Is(err, errs.ErrNotServing) {
+		return ok, err
 	}
 	v, err := n.call(ctx, "del", []byte(key))
 	return v.Int == 1, err
@@ -99,6 +111,7 @@ func (n *Node) Incr(ctx context.Context, key string, delta int64) (int64, error)
 // GetMany returns the values that are there. Keys that could not be asked for
 // are missing too; the error then says why.
 func (n *Node) GetMany(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	n.gate.wait(ctx)
 	out := make(map[string][]byte, len(keys))
 	var remote []string
 	for _, k := range keys {
@@ -154,6 +167,7 @@ func (n *Node) call(ctx context.Context, name string, args ...[]byte) (resp.Valu
 	if n.ctx.Err() != nil {
 		return resp.Value{}, errs.ErrClosed
 	}
+	n.gate.wait(ctx)
 	cmd := command.Lookup([]byte(name))
 	all := append([][]byte{[]byte(cmd.Name)}, args...)
 	w := resp.Writer{Proto: 3}

@@ -28,6 +28,7 @@ func (n *Node) forward(ctx context.Context, p *published, cmd *command.Command, 
 	for i := range servers {
 		v, err := n.peers.Do(ctx, servers[i].Addr(), req)
 		if err != nil {
+			n.failed(ctx, servers[i].ID, err)
 			var le *link.Error
 			if errors.As(err, &le) && !le.Sent || readOnly(cmd, args) {
 				continue
@@ -36,9 +37,7 @@ func (n *Node) forward(ctx context.Context, p *published, cmd *command.Command, 
 				"the command may have been executed")
 			return true
 		}
-		if n.membership() != nil {
-			n.membership().Heard(servers[i].ID)
-		}
+		n.heard(servers[i].ID)
 		if v.Kind == resp.Error && strings.HasPrefix(string(v.Str), codeNotServing) {
 			continue
 		}
@@ -79,6 +78,7 @@ func (n *Node) forwarded(args [][]byte, w *resp.Writer) {
 			return
 		}
 	}
+	n.AwaitFresh()
 	proto := w.Proto
 	w.Proto = 3 // the richer form; the asker turns it into its client's
 	if !n.onSlot(nil, cmd, args, slot, w) {

@@ -35,6 +35,7 @@ var infoSections = []section{
 	{"Errorstats", true, infoErrors},
 	{"Latencystats", false, infoLatency},
 	{"Cluster", true, infoCluster},
+	{"Peers", false, infoPeers},
 	{"Keyspace", true, infoKeyspace},
 }
 
@@ -291,6 +292,22 @@ func infoCluster(n *Node, t *infoText) {
 	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner
 	infoHandoff(n, t)
 	infoChanges(n, t)
+	t.add("ringcache_slots_opening", opening)            // owned by the View, not yet served here
+	t.add("ringcache_slots_releasing", releasing)        // still served here for their next owner
+	t.add("ringcache_view_looks", n.gate.looks.Load())   // after a silence, see AwaitFresh
+	t.add("ringcache_view_losses", n.gate.denied.Load()) // of them, those that found the slots taken over
+	why := "no"
+	if w := n.degraded.Load(); w != nil {
+		why = *w
+	}
+	t.add("ringcache_degraded", why)
+	degraded := 0
+	for _, p := range n.pub.Load().snap.Members {
+		if p.ID != n.id && (p.Degraded || p.Failing) {
+			degraded++
+		}
+	}
+	t.add("ringcache_degraded_peers", degraded)
 }
 
 func infoKeyspace(n *Node, t *infoText) {

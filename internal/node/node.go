@@ -42,6 +42,26 @@ type Node struct {
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // viewLoop, tickLoop, pinLoop, changeLoop, contacts, OnShutdown, ends of watches
+	o       Options
+	id      topology.NodeID
+	boot    uint64
+	log     *slog.Logger
+	clock   *clock
+	eng     *engine.Engine
+	place   ring.Placement
+	barrier *handoff.Runner
+	gate    *gate
+	auth    *link.PeerAuth
+	peers   *link.Peers
+	router  *link.Router // nil for a node without a listener
+	seeds   *seedList
+	mem     atomic.Pointer[Members] // nil for a node that is alone; set once by Start
+	front   Front                   // nil without a server
+	started time.Time
+
+	ctx    context.Context // ends at Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // viewLoop, tickLoop, gateLoop, contacts, OnShutdown, ends of watches
 
 	pub        atomic.Pointer[published]
 	latest     atomic.Pointer[membership.Snapshot]
@@ -84,6 +104,9 @@ type Node struct {
 	counts                counters
 	diag                  diagnostics
 	casts                 casts
+	check                 selfCheck              // owned by checkLoop
+	degraded              atomic.Pointer[string] // why this node is; nil: it is not
+	pings                 pings
 	publish               func(channel, message []byte, shard bool) int // deliver, made once
 	track                 *tracking
 	pressure              pressure
@@ -106,6 +129,7 @@ func Open(o Options) (*Node, error) {
 	n := &Node{o: o, clock: newClock(o.Now), news: make(chan struct{}, 1), place: o.Placement}
 	n.contents = n
 	n.started = n.clock.time()
+	n.gate = newGate(n.clock, o.Membership.HoldDown)
 	n.boot = newBoot(n.started)
 	var err error
 	if n.id, err = identify(&n.o); err != nil {
@@ -157,6 +181,7 @@ func Open(o Options) (*Node, error) {
 	}
 	n.wg.Go(n.viewLoop) // ends with n.ctx
 	n.wg.Go(n.tickLoop) // ends with n.ctx
+	n.wg.Go(n.gateLoop) // ends with n.ctx
 	return n, nil
 }
 
@@ -164,6 +189,7 @@ func Open(o Options) (*Node, error) {
 // before that server executes commands.
 func (n *Node) Attach(f Front) {
 	n.front = f
+	n.gate.attach(f.HoldAfter)
 	n.tellFront()
 }
 

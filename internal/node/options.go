@@ -70,6 +70,9 @@ type Front interface {
 	// shard channels that are gone. Neither blocks.
 	Publish(channel, message []byte, shard bool) int
 	LeaveShards(gone func(channel string) bool)
+	// HoldAfter sets from when on a batch of commands calls AwaitFresh before it is
+	// executed; the zero time: never.
+	HoldAfter(t time.Time)
 	ResetStats()
 }
 

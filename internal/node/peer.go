@@ -77,9 +77,11 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 	case st == nil || !st.proven:
 		w.Error("ERR unknown command '" + cmd.Name + "'")
 	case cmd.ID == command.RCPing:
-		w.Simple("PONG")
+		n.ping(len(args) > 1, w)
 	case cmd.ID == command.RCView:
 		w.Bulk(n.View().AppendBinary(nil))
+	case cmd.ID == command.RCTenure:
+		n.tenureOf(st.id, string(args[1]), w)
 	case cmd.ID == command.RCRelease:
 		n.release(st.id, args, w)
 	case cmd.ID == command.RCForward:
@@ -252,11 +254,10 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	}
 	v, err := n.peers.Do(ctx, view.Member(i).Addr(), resp.AppendCommand(nil, args...))
 	if err != nil {
+		n.failed(ctx, a.To, err)
 		return handoff.Answer{}, err
 	}
-	if n.membership() != nil {
-		n.membership().Heard(a.To)
-	}
+	n.heard(a.To)
 	text := v.Text()
 	switch {
 	case v.Kind == resp.Error:

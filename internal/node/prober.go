@@ -11,6 +11,7 @@ import (
 	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
@@ -22,6 +23,9 @@ var _ membership.Prober = prober{}
 func (p prober) dial(ctx context.Context, addr string) (*link.Conn, error) {
 	return link.Dial(ctx, addr, link.Options{Dialer: p.n.o.Dialer, Peer: p.n.auth, Proto: 2})
 }
+
+// pingData asks whether a peer gets at its data.
+var pingData = resp.AppendCommandStrings(nil, "RC.PING", "DATA")
 
 // Probe implements membership.Prober.
 func (p prober) Probe(ctx context.Context, m topology.Member) error {
@@ -36,6 +40,15 @@ func (p prober) Probe(ctx context.Context, m topology.Member) error {
 	if v, ok := c.PeerInfo().Find("boot"); ok && v.Text() != strconv.FormatUint(m.Boot, 10) {
 		return fmt.Errorf("%w: %s has restarted", errs.ErrOtherNode, m.Addr())
 	}
+	// A process may shake hands and still not serve: it must get at its data too.
+	v, err := c.Do(ctx, pingData)
+	switch {
+	case err != nil:
+		return fmt.Errorf("its data: %w", err)
+	case v.Kind == resp.Error:
+		return fmt.Errorf("%w: %s: %s", errs.ErrUnavailable, m.Addr(), v.Text())
+	}
+	p.n.gate.contact()
 	return nil
 }
 

@@ -124,6 +124,13 @@ func (n *Node) carry(addr string, q *castQueue) {
 		ctx, cancel := context.WithTimeout(n.ctx, castWait)
 		v, err := n.casts.links.Do(ctx, addr, resp.AppendCommand(nil, append(args, batch...)...))
 		cancel()
+		switch id, ok := n.memberAt(addr); {
+		case !ok:
+		case err == nil:
+			n.heard(id)
+		default:
+			n.failed(n.ctx, id, err)
+		}
 		if err == nil && v.Kind != resp.Error {
 			n.casts.sent.Add(uint64(len(batch) / 2))
 			continue

@@ -168,7 +168,7 @@ func TestRepliesAreEncodedOnce(t *testing.T) {
 // first, if they are members still.
 func TestFormerServers(t *testing.T) {
 	a, b, c := member(1, "a", topology.Active), member(2, "b", topology.Active), member(3, "c", topology.Active)
-	n := &Node{id: a.ID, boot: a.Boot}
+	n := &Node{id: a.ID, boot: a.Boot, clock: newClock(nil)}
 	var p *published
 	for _, members := range [][]topology.Member{{b}, {c}, {b}, {a}, {a, b, c}} {
 		v, err := topology.NewView(topology.Params{}, nil, members, nil)

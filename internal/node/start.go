@@ -29,6 +29,7 @@ func (n *Node) Start(ctx context.Context) error {
 
 func (n *Node) begin(ctx context.Context) error {
 	if n.front != nil {
+		n.wg.Go(n.checkLoop)  // ends with n.ctx
 		n.wg.Go(n.memoryLoop) // ends with n.ctx
 		n.wg.Go(n.shardLoop)  // ends with n.ctx
 	}
@@ -92,9 +93,15 @@ func (n *Node) join(ctx context.Context) error {
 		}
 		reached := 0
 		if err == nil {
+			var silent *membership.SeedsError
 			// The round that the deadline cuts off says less than the one before.
 			if reached, err = n.membership().Join(ctx); err != nil && (last == nil || ctx.Err() == nil) {
 				last = err
+			}
+			// A name may stand for this node too, as a headless service does.
+			if reached == 0 && (err == nil || errors.As(err, &silent) && silent.Own) {
+				n.log.Info("no other seed answers; starting alone", "seeds", strings.Join(seeds, ","))
+				return nil
 			}
 		}
 		if reached > 0 {

@@ -22,7 +22,8 @@ type published struct {
 	snap     membership.Snapshot
 	self     topology.NodeID
 	boot     uint64
-	addrs    []string // host:port per member, as in MOVED and CLUSTER SLOTS
+	addrs    []string    // host:port per member, as in MOVED and CLUSTER SLOTS
+	since    []time.Time // per member, see tenures
 	replies  [numReplies]cachedReply
 }
 
@@ -34,7 +35,7 @@ type cachedReply struct {
 
 // newPublished builds what requests read; old may be nil.
 func (n *Node) newPublished(v *topology.View, snap membership.Snapshot, old *published) *published {
-	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, addrs: make([]string, v.Len())}
+	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, addrs: make([]string, v.Len()), since: n.tenures(v, old)}
 	for i := range p.addrs {
 		p.addrs[i] = clientAddr(v.Member(i))
 	}
@@ -157,6 +158,8 @@ func (n *Node) rebuild() (again time.Duration) {
 	n.barrier.Adopt(t, func() { n.pub.Store(p) })
 	n.transfer.Adopted(t)
 	n.noteView(old, p)
+	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
+	n.gate.arm(v.Len() > 1 && n.peers != nil)
 	if old == nil || old.view.Hash() != v.Hash() {
 		if old != nil && ownerDied(old.view, v) {
 			n.nudges.begin(n.frontStats().Total)

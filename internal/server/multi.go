@@ -205,6 +205,8 @@ func (s *Session) transaction(cmd *command.Command, args [][]byte) {
 	case cmd.ID == command.Discard:
 		s.abandon()
 		w.Simple("OK")
+	case s.stale && !s.fresh(cmd):
+		s.later, s.laterArgs = cmd, args
 	case s.mayWait:
 		s.srv.transactor.Transact(s, s.multi, w)
 		s.showTransaction(s.multi)

@@ -202,11 +202,14 @@ type Server struct {
 	previews  *sync.Pool
 	observer  Observer    // the Handler, if it is one
 	keeper    ShardKeeper // the Handler, if it is one
+	gate      Gate        // the Handler, if it is one
 	hub       hub
 	monitors  monitors
 	notable   atomic.Pointer[Limits]
 	made      time.Time
 	steady    bool // Options.Now is the real clock
+
+	holdAfter atomic.Int64 // of the time since made; see HoldAfter
 
 	tracker          Tracker          // the Handler, if it is one
 	transactor       Transactor       // the same
@@ -256,6 +259,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.observer, _ = o.Handler.(Observer)
 	s.keeper, _ = o.Handler.(ShardKeeper)
+	s.gate, _ = o.Handler.(Gate)
+	s.HoldAfter(time.Time{})
 	s.SetNotable(Limits{Slow: -1, Request: -1, Reply: -1})
 	s.tracker, _ = o.Handler.(Tracker)
 	s.transactor, _ = o.Handler.(Transactor)

@@ -82,6 +82,7 @@ type Session struct {
 	errors   uint32
 	lastSeen *command.Command
 	replyOff bool // CLIENT REPLY OFF
+	stale    bool // the turn began after HoldAfter
 	caching  bool // CLIENT CACHING was given for the current command or transaction
 	marked   bool // the Tracker was told by Mark
 	tight    bool // w.Buf is beyond the budget: flush and give it back

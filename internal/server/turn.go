@@ -45,6 +45,7 @@ func (s *Session) turn(in []byte) (n int, v verdict) {
 	s.enterTurn()
 	s.srv.counters.largest[0].note(len(in))
 	s.watch.since = s.now.Sub(s.srv.made)
+	s.stale = int64(s.watch.since) > s.srv.holdAfter.Load()
 	var args [][]byte // of the last command
 	defer s.settle(&v, &args)
 	if s.later != nil {
@@ -186,6 +187,9 @@ func (s *Session) resume() {
 // handle lets the Handler execute a command.
 func (s *Session) handle(cmd *command.Command, args [][]byte) {
 	switch p := s.srv.prompt; {
+	case s.stale && !s.fresh(cmd):
+		s.later, s.laterArgs = cmd, args
+		return
 	case s.mayWait:
 		s.srv.o.Handler.Exec(s, cmd, args, &s.w)
 	case p == nil || !p.TryExec(s, cmd, args, &s.w):

@@ -1,0 +1,182 @@
+package clustertest
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ringcache/ringcache/internal/resp"
+)
+
+// clocks are the clocks of nodes whose processes may be away: they jump then, and
+// none of the node's timers has run meanwhile.
+type clocks struct{ ahead map[string]*atomic.Int64 }
+
+func newClocks(names ...string) *clocks {
+	c := &clocks{map[string]*atomic.Int64{}}
+	for _, n := range names {
+		c.ahead[n] = new(atomic.Int64)
+	}
+	return c
+}
+
+func (c *clocks) of(name string) func() time.Time {
+	ahead := c.ahead[name]
+	return func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+}
+
+// away lets a process wake up after d.
+func (c *clocks) away(name string, d time.Duration) { c.ahead[name].Add(int64(d)) }
+
+// TestAwayProcessLooksBeforeItServes: c is stopped for so long that a and b take it
+// for dead, take its slots over and write to them. When it wakes up, the first thing
+// that it executes is a request that has waited in its socket. It must not answer
+// with what it remembers.
+func TestAwayProcessLooksBeforeItServes(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		c := newClocks("a", "b", "c")
+		s.Clock = c.of
+		s.Add("a", "a")
+		s.Add("b", "a")
+		s.Add("c", "a")
+		s.Settled(watched()...)
+		slot := placedAt(t, s, "c")
+		key := keyOf(slot)
+		if v := s.Do("c", "SET", key, "old"); v.Text() != "OK" {
+			t.Fatal(v.Text())
+		}
+		s.Rumours.Deaf(s.ID("c"), true)
+		for _, at := range []string{"a", "b"} {
+			s.Rumours.Bury(s.ID(at), s.ID("c"))
+		}
+		pass(20 * time.Millisecond) // a and b agree; c has not run since, as far as its clock goes
+		if v, path := s.Follow(2, "a", "SET", key, "new"); v.Text() != "OK" {
+			t.Fatalf("%v: %q", path, v.Text())
+		}
+		c.away("c", 20*time.Second)
+		start := time.Now()
+		v := s.Do("c", "GET", key)
+		if v.Kind == resp.Bulk && v.Text() == "old" {
+			t.Error("c answers with a value from before it was away")
+		}
+		if took := time.Since(start); took > 2500*time.Millisecond {
+			t.Errorf("c answers after %s", took)
+		}
+		if c := s.Get("c").Node; c.Engine().Stats().Keys != 0 {
+			t.Error("c still holds what it had before")
+		}
+		if text := s.Get("c").Node.Info(); !strings.Contains(text, "ringcache_view_losses:1\r\n") {
+			t.Error("INFO does not tell of the loss")
+		}
+		// The others learn that it is back, and all is well again.
+		s.Rumours.Deaf(s.ID("c"), false)
+		for _, at := range []string{"a", "b"} {
+			s.Rumours.Tell(s.ID(at), s.ID("c"))
+		}
+		s.Settled(watched()...)
+	})
+}
+
+// placedAt finds a slot of a node.
+func placedAt(t *testing.T, s *Sim, name string) uint16 {
+	t.Helper()
+	for slot := range uint16(16384) {
+		if s.Nodes[0].Node.View().OwnerMember(slot).Host == name {
+			return slot
+		}
+	}
+	t.Fatalf("%s owns nothing", name)
+	return 0
+}
+
+// A process that was away and that nobody has missed keeps what it has, and answers
+// within a round trip.
+func TestAwayButNotMissed(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		c := newClocks("a", "b")
+		s.Clock = c.of
+		s.Add("a", "a")
+		s.Add("b", "a")
+		s.Settled(watched()...)
+		pass(30 * time.Second) // as a member for longer than it will be away
+		key := keyOf(placedAt(t, s, "b"))
+		s.Do("b", "SET", key, "v")
+		c.away("b", 20*time.Second)
+		start := time.Now()
+		if v := s.Do("b", "GET", key); v.Text() != "v" || time.Since(start) > 50*time.Millisecond {
+			t.Errorf("%q after %s", v.Text(), time.Since(start))
+		}
+		if text := s.Get("b").Node.Info(); !strings.Contains(text, "ringcache_view_looks:1\r\n") || !strings.Contains(text, "ringcache_view_losses:0\r\n") {
+			t.Error("b has not looked around, or lost its slots by it")
+		}
+	})
+}
+
+// All are away together, as on a machine that was suspended: nobody can have done
+// anything, and nobody waits for a second.
+func TestAllAwayTogether(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		c := newClocks("a", "b", "c")
+		s.Clock = c.of
+		for _, name := range []string{"a", "b", "c"} {
+			s.Add(name, "a")
+		}
+		s.Settled(watched()...)
+		keys := map[string]string{}
+		for _, name := range []string{"a", "b", "c"} {
+			keys[name] = keyOf(placedAt(t, s, name))
+			s.Do(name, "SET", keys[name], "v")
+		}
+		for name := range keys {
+			c.away(name, time.Hour)
+		}
+		for name, key := range keys {
+			start := time.Now()
+			if v := s.Do(name, "GET", key); v.Text() != "v" || time.Since(start) > 400*time.Millisecond {
+				t.Errorf("%s: %q after %s", name, v.Text(), time.Since(start))
+			}
+		}
+	})
+}
+
+// With nobody to ask, a process that was away serves on after a second: each part of
+// a split cluster does.
+func TestAwayAndCutOff(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		c := newClocks("a", "b")
+		s.Clock = c.of
+		s.Add("a", "a")
+		s.Add("b", "a")
+		s.Settled(watched()...)
+		pass(30 * time.Second) // as a member for longer than it will be away
+		key := keyOf(placedAt(t, s, "b"))
+		s.Do("b", "SET", key, "v")
+		s.Net.Block("a", "b", true)
+		c.away("b", 20*time.Second)
+		for i, limit := range []time.Duration{2500 * time.Millisecond, 10 * time.Millisecond} {
+			start := time.Now()
+			if v := s.Do("b", "GET", key); v.Text() != "v" || time.Since(start) > limit {
+				t.Errorf("request %d: %q after %s", i, v.Text(), time.Since(start))
+			}
+		}
+		s.Net.Block("a", "b", false)
+		s.Settled(watched()...)
+	})
+}
+
+// Alone in its cluster a node has nobody to ask and never waits.
+func TestAwayAlone(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		c := newClocks("a")
+		s.Clock = c.of
+		s.Add("a", "a")
+		s.Settled(watched()...)
+		s.Do("a", "SET", "k", "v")
+		c.away("a", time.Hour)
+		start := time.Now()
+		if v := s.Do("a", "GET", "k"); v.Text() != "v" || time.Since(start) > 10*time.Millisecond {
+			t.Errorf("%q after %s", v.Text(), time.Since(start))
+		}
+	})
+}
