@@ -77,7 +77,9 @@ type Options struct {
 	// Discovery that gives some, the node starts a cluster of its own, which
 	// others may join.
 	Seeds []string
-	// Discovery gives further seeds, asked again whenever one is needed.
+	// Discovery gives further seeds, asked again whenever one is needed. The package
+	// discovery has some, over files, DNS, etcd and Consul. If it is a Registrar too,
+	// this node is listed by it.
 	Discovery Discovery
 	// Scripts serves EVAL and its relatives. Default: they are refused, so that
 	// a program that needs no scripts links no interpreter.
@@ -85,6 +87,9 @@ type Options struct {
 	// JoinTimeout bounds how long Open tries to reach a seed; default 10 s. A
 	// node that is itself among its seeds starts alone when no other answers.
 	JoinTimeout time.Duration
+	// GossipTCP sends gossip over TCP connections alone, for networks without UDP.
+	// It must be equal in a cluster.
+	GossipTCP bool
 	// Standalone switches gossip off: the node listens but never has peers.
 	Standalone bool
 

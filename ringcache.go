@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type Node struct {
 	n    *node.Node
 	srv  *server.Server // nil without a listener
 	tls  *server.TLS    // nil without TLS
+	reg  *registration  // nil without a Registrar
 	done chan struct{}
 
 	closing  sync.Once
@@ -89,7 +91,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		Steps:     o.steps(),
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
-			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown},
+			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown, TCPOnly: o.GossipTCP},
 		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
 		Scripts: o.Scripts, Diagnostics: o.Diagnostics,
@@ -127,6 +129,7 @@ func (r *Node) start(no node.Options, ln net.Listener, o Options) (*Node, error)
 		if err := r.srv.Start(); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
+		r.reg = register(o.Discovery, net.JoinHostPort(no.Host, strconv.Itoa(int(no.Port))), o.Logger)
 	}
 	if err := r.n.Start(context.Background()); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -219,6 +222,7 @@ func (r *Node) Done() <-chan struct{} { return r.done }
 func (r *Node) Drain(ctx context.Context) error { return r.drain(ctx, SessionTimeout) }
 
 func (r *Node) drain(ctx context.Context, sessions time.Duration) error {
+	r.reg.end()
 	var err error
 	if r.n.Staying() {
 		// The entries are written while the port still answers, lest the others
@@ -244,6 +248,7 @@ func (r *Node) drain(ctx context.Context, sessions time.Duration) error {
 // started and may be called more than once.
 func (r *Node) Close() error {
 	r.closing.Do(func() {
+		r.reg.end()
 		var err error
 		if r.srv != nil {
 			// Closed already by Drain is no failure.

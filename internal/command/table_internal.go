@@ -83,6 +83,8 @@ var internalCommands = []*Command{
 		ID: RCStanding, Name: "rc.standing", Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoMulti | Internal,
 		Group: "internal", Since: sinceFirst,
 		Summary: "Tells a peer that joins how many keys this node serves, and which part of its slots the peer still owns.", Complexity: "O(1)",
+	},
+	{
 		ID: RCTenure, Name: "rc.tenure", Arity: 2, Flags: NoScript | Loading | Stale | Fast | NoMulti | Internal,
 		Group: "internal", Since: sinceFirst,
 		Summary: "Returns for how many milliseconds the peer's process has been in all views of this node.", Complexity: "O(1)",

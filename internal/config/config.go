@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/ringcache/ringcache"
+	"github.com/ringcache/ringcache/discovery"
 )
 
 // EnvPrefix begins every variable that configures ring-cache.
@@ -51,6 +52,9 @@ type Config struct {
 
 	Admin      string // address of the HTTP listener for operators; "" is none
 	AdminPprof bool   // with profiles
+
+	discovery string // description, see findSeeds
+	registry  discovery.Options
 
 	input   Input
 	entries map[string]Entry

@@ -45,6 +45,21 @@ var keys = []Key{
 	list(Key{Name: "seeds", Group: "Cluster", Example: "10.0.0.1:7001,10.0.0.2:7001",
 		Usage: "data addresses of nodes to join through, one of which must answer; none starts a new cluster"},
 		func(c *Config) *[]string { return &c.Options.Seeds }),
+	text(Key{Name: "discovery", Group: "Cluster", Default: "static", Example: "dns:ringcache.default.svc.cluster.local:7001",
+		Usage: "where further seeds are found: static (seeds only), file:PATH, dns:NAME[:PORT], srv:_service._tcp.NAME, etcd:URL/PREFIX or consul:URL/SERVICE; the last two list this node too; see docs/discovery.md"},
+		maxText, func(c *Config) *string { return &c.discovery }),
+	text(Key{Name: "discovery-token", Group: "Cluster", Secret: true, Example: "user:password",
+		Usage: "what proves this node to the registry of discovery: an ACL token for Consul, user:password for etcd"},
+		maxText, func(c *Config) *string { return &c.registry.Token }),
+	text(Key{Name: "discovery-ca", Group: "Cluster", Example: "registry-ca.pem",
+		Usage: "PEM file with the authorities of the registry's certificate; by default the system's"},
+		maxText, func(c *Config) *string { return &c.registry.CA }),
+	text(Key{Name: "discovery-cert", Group: "Cluster", Example: "node-etcd.pem",
+		Usage: "PEM file with this node's certificate for the registry"},
+		maxText, func(c *Config) *string { return &c.registry.Cert }),
+	text(Key{Name: "discovery-key", Group: "Cluster", Example: "node-etcd-key.pem",
+		Usage: "PEM file with the private key of discovery-cert"},
+		maxText, func(c *Config) *string { return &c.registry.Key }),
 	text(Key{Name: "cluster-name", Group: "Cluster", Default: "ringcache", Example: "sessions",
 		Usage: "name of the cluster; nodes of another name are refused"},
 		ringcache.MaxClusterName, func(c *Config) *string { return &c.Options.ClusterName }),
@@ -181,6 +196,9 @@ var keys = []Key{
 		Usage: "profiles of the process at /debug/pprof of the admin listener"},
 		func(c *Config) *bool { return &c.AdminPprof }),
 
+	toggle(Key{Name: "gossip-tcp", Group: "Failure detection", Default: "off", Example: "on",
+		Usage: "gossip over TCP connections alone, for networks without UDP; must be equal in the whole cluster"},
+		func(c *Config) *bool { return &c.Options.GossipTCP }),
 	duration(Key{Name: "probe-interval", Group: "Failure detection", Default: "1s", Example: "500ms",
 		Usage: "time between two probes of a peer"},
 		50*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Options.ProbeInterval }),
@@ -207,6 +225,7 @@ var rules = []struct {
 	keys  []string
 	check func(*Config) (what, do string)
 }{
+	{[]string{"discovery", "discovery-token", "discovery-ca", "discovery-cert", "discovery-key"}, (*Config).findSeeds},
 	{[]string{"probe-timeout", "probe-interval"}, func(c *Config) (string, string) {
 		if c.Options.ProbeTimeout > c.Options.ProbeInterval {
 			return fmt.Sprintf("%s is above probe-interval %s", c.Options.ProbeTimeout, c.Options.ProbeInterval), "lower it, or raise probe-interval"

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	roomName = regexp.MustCompile("`((?:internal|cmd)/[a-z/]+|client|local|lua)`")
+	roomName = regexp.MustCompile("`((?:internal|cmd)/[a-z/]+|client|local|lua|discovery)`")
 	fence    = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	mdLink   = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 )

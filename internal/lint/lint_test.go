@@ -35,7 +35,7 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	nested := map[string][]string{}
-	for _, dir := range []string{"interop", "bench", "examples"} {
+	for _, dir := range []string{"interop", "bench", "examples", "discovery/zookeeper"} {
 		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err != nil {
 			continue
 		}

@@ -20,6 +20,7 @@ const maxBatch = 64
 
 // Get returns a copy of the value, or ErrNotFound.
 func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
+	n.gate.wait(ctx)
 	if slot := ring.SlotString(key); !n.incoming(slot) {
 		v, _, err := n.eng.Get(slot, []byte(key), nil)
 		switch {
@@ -28,13 +29,6 @@ func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
 		case !errors.Is(err, errs.ErrNotServing):
 			return nil, err
 		}
-	n.gate.wait(ctx)
-	v, _, err := n.eng.Get(ring.SlotString(key), []byte(key), nil)
-	switch {
-	case err == nil:
-		return v, nil
-	case errors.Is(err, errs.ErrNotServing):
-		return bulk(n.call(ctx, "get", []byte(key)))
 	}
 	return bulk(n.call(ctx, "get", []byte(key)))
 }
@@ -65,15 +59,12 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 
 // Delete removes a key and reports whether it was there.
 func (n *Node) Delete(ctx context.Context, key string) (bool, error) {
+	n.gate.wait(ctx)
 	if !n.incoming(ring.SlotString(key)) {
 		ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
 		if !errors.Is(err, errs.ErrNotServing) {
 			return ok, err
 		}
-	n.gate.wait(ctx)
-	ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
-	if !errors.Is(err, errs.ErrNotServing) {
-		return ok, err
 	}
 	v, err := n.call(ctx, "del", []byte(key))
 	return v.Int == 1, err

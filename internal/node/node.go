@@ -29,6 +29,7 @@ type Node struct {
 	eng      *engine.Engine
 	place    ring.Placement
 	barrier  *handoff.Runner
+	gate     *gate
 	transfer *handoff.Transfer
 	takes    takes
 	auth     *link.PeerAuth
@@ -41,27 +42,7 @@ type Node struct {
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // viewLoop, tickLoop, pinLoop, changeLoop, contacts, OnShutdown, ends of watches
-	o       Options
-	id      topology.NodeID
-	boot    uint64
-	log     *slog.Logger
-	clock   *clock
-	eng     *engine.Engine
-	place   ring.Placement
-	barrier *handoff.Runner
-	gate    *gate
-	auth    *link.PeerAuth
-	peers   *link.Peers
-	router  *link.Router // nil for a node without a listener
-	seeds   *seedList
-	mem     atomic.Pointer[Members] // nil for a node that is alone; set once by Start
-	front   Front                   // nil without a server
-	started time.Time
-
-	ctx    context.Context // ends at Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // viewLoop, tickLoop, gateLoop, contacts, OnShutdown, ends of watches
+	wg     sync.WaitGroup // viewLoop, tickLoop, pinLoop, changeLoop, gateLoop, contacts, OnShutdown, ends of watches
 
 	pub        atomic.Pointer[published]
 	latest     atomic.Pointer[membership.Snapshot]
