@@ -11,11 +11,12 @@ func (b *Barrier) Doubt() (asks []Ask, served int) {
 		return nil, 0
 	}
 	b.Disinherit()
+	b.DropCeded()
 	clear(b.pending)
-	b.confirmed = nil
+	b.confirmed, b.offers = nil, nil
 	for s := range b.cur.Owner {
 		if slot := uint16(s); b.slots.Serving(slot) {
-			b.slots.SetServing(slot, false)
+			b.shut(slot)
 			b.slots.DropSlot(slot)
 			served++
 		}
