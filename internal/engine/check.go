@@ -124,7 +124,7 @@ func (s *shard) verifySlot(st *slotState, slot uint16) (keys, bytes int64, err e
 }
 
 func (s *shard) verifySegments(linked map[loc]bool) error {
-	var live, dead, vols, records int64
+	var live, dead, vols, records, spareVols int64
 	var bytes [queues]int64
 	var blocks [queues][MaxClasses * buckets]uint32
 	var charged [MaxClasses]int64
@@ -152,6 +152,9 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 			seg.count++
 			if r.form() != formNone {
 				seg.vols++
+				if s.slot(r.slot()).spare {
+					spareVols++
+				}
 				if d := s.deadline(r); d < g.soonest && !(s.walkSeg == uint32(id)) || d > g.latest {
 					return fmt.Errorf("segment %d: a deadline of %d is not within %d and %d", id, d, g.soonest, g.latest)
 				}
@@ -169,6 +172,12 @@ func (s *shard) verifySegments(linked map[loc]bool) error {
 		live, dead, vols, records = live+int64(g.live), dead+int64(g.size-g.live), vols+int64(g.vols), records+int64(g.count)
 		bytes[g.queue] += s.heldBy(g)
 		blocks[g.queue][g.lane] += g.blocks
+	}
+	for i := range s.slots {
+		spareVols -= int64(s.slots[i].spareVols)
+	}
+	if spareVols != 0 {
+		return fmt.Errorf("%d more entries of spare slots have a deadline than are counted", spareVols)
 	}
 	if live != s.live || dead != s.dead || vols != s.vols || records != int64(len(linked)) || full != s.full {
 		return fmt.Errorf("%d live, %d dead bytes, %d with a deadline, %d records in %d segments; counted %d, %d, %d, %d, %d",

@@ -90,7 +90,8 @@ func (e *Engine) cleanFor(s *shard) {
 			return
 		}
 		s.mu.Lock()
-		done := s.makeRoom(p, e.now())
+		now := e.now()
+		done := s.takeSpare(now) || s.makeRoom(p, now)
 		s.unlock()
 		if !done {
 			return

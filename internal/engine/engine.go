@@ -87,6 +87,7 @@ type Engine struct {
 
 	used      atomic.Int64  // bytes of blocks taken, including reservations under way; never above ceiling
 	births    atomic.Uint64 // segments begun
+	flushes   atomic.Uint64 // calls of Flush
 	_         [120]byte     // writers change used all the time; what follows is read with every hold
 	reads     stripes       // what reads without a lock found
 	glancing  bool          // reads need no lock: the memory of the arena is never taken away
@@ -98,6 +99,7 @@ type Engine struct {
 	outside   atomic.Int64  // bytes of the process beside the engine that count against the limit
 	debt      atomic.Int64  // bytes that waiting writers need from shards held by others
 	windows   atomic.Int64  // bytes of the filters of pull windows
+	stocked   atomic.Int32  // shards whose spare slots may have entries
 	windowGen atomic.Uint64 // number of the last pull window
 	policy    atomic.Pointer[policy]
 	observer  atomic.Pointer[Observer] // nil: nobody wants to know
@@ -380,6 +382,9 @@ func (e *Engine) refusal() error {
 func (e *Engine) SetServing(slot uint16, on bool) {
 	s, _ := e.at(slot)
 	s.mu.Lock()
+	if on {
+		s.setSpare(slot&(Slots-1), &s.slots[e.place(slot)], false)
+	}
 	s.mark(e.place(slot), cellServing, on && !e.closed.Load())
 	if !on && s.watched != nil {
 		s.noteLoss(slot & (Slots - 1))

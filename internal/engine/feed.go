@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ringcache/ringcache/internal/errs"
 )
@@ -57,6 +58,7 @@ type Feed struct {
 	s     *shard
 	slots []uint64 // bit per slot of the shard; nil = all
 	wake  chan struct{}
+	fresh atomic.Bool // events came since the last Fresh
 
 	// Guarded by the shard lock:
 	ring  []Event
@@ -71,6 +73,10 @@ type Feed struct {
 // ignored). size is the most events that it keeps; 0 = Options.FeedSize. Memory
 // beside the limit: up to size times (48 + 256) bytes. The caller must Close it.
 func (e *Engine) Subscribe(shard int, slots []uint16, size int) (*Feed, error) {
+	return e.subscribe(shard, slots, size, make(chan struct{}, 1))
+}
+
+func (e *Engine) subscribe(shard int, slots []uint16, size int, wake chan struct{}) (*Feed, error) {
 	if size == 0 {
 		size = e.feedSize
 	}
@@ -81,7 +87,7 @@ func (e *Engine) Subscribe(shard int, slots []uint16, size int) (*Feed, error) {
 		return nil, fmt.Errorf("engine: feed size is %d, must be 1 to %d: %w", size, MaxFeedSize, errs.ErrConfig)
 	}
 	s := &e.shards[shard]
-	f := &Feed{s: s, wake: make(chan struct{}, 1), ring: make([]Event, size), first: 1, next: 1}
+	f := &Feed{s: s, wake: wake, ring: make([]Event, size), first: 1, next: 1}
 	if slots != nil {
 		f.slots = make([]uint64, (len(s.slots)+63)/64)
 		for _, slot := range slots {
@@ -126,6 +132,9 @@ func (f *Feed) Wake() <-chan struct{} { return f.wake }
 
 // signal never blocks: one signal waiting is enough.
 func (f *Feed) signal() {
+	if !f.fresh.Load() {
+		f.fresh.Store(true)
+	}
 	select {
 	case f.wake <- struct{}{}:
 	default:

@@ -241,6 +241,7 @@ const minTime = -1 << 63
 // what was stored before the call nothing is left when it returns, and nothing
 // that was asked of a previous owner before it can still be added.
 func (e *Engine) Flush() {
+	e.flushes.Add(1)
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
@@ -252,6 +253,9 @@ func (e *Engine) Flush() {
 		(*o).Flushed()
 	}
 }
+
+// Flushes counts the calls of Flush, those under way included.
+func (e *Engine) Flushes() uint64 { return e.flushes.Load() }
 
 // RandomKey appends a random live key of the served slots to dst. All keys are
 // about equally likely: the shard is chosen by its number of keys, the slot in

@@ -84,6 +84,15 @@ func (e *Engine) settle(p *policy) {
 // evictStep evicts a segment from the shard with the oldest one of a few, and
 // says whether there was any. No shard lock may be held.
 func (e *Engine) evictStep(p *policy) bool {
+	if e.stocked.Load() > 0 {
+		s := &e.shards[e.pick(len(e.shards))]
+		s.mu.Lock()
+		done := s.takeSpare(e.now())
+		s.unlock()
+		if done {
+			return true
+		}
+	}
 	var s *shard
 	first := e.pick(len(e.shards))
 	if p.classed && e.classes != nil {
@@ -143,6 +152,9 @@ func (e *Engine) checkPolicy() (*policy, error) {
 // DESIGN.md says why this ends.
 func (s *shard) reserve(n, least int64) error {
 	e := s.e
+	if s.sparing {
+		return s.reserveSpare(n)
+	}
 	if e.tryReserve(n) {
 		s.askAhead()
 		return nil
@@ -156,6 +168,9 @@ func (s *shard) reserve(n, least int64) error {
 	for !e.tryReserve(n) {
 		if err := e.checkNeed(int(least >> e.arena.blockShift)); err != nil {
 			return err
+		}
+		if s.takeSpare(now) {
+			continue
 		}
 		p, err := e.checkPolicy()
 		if err != nil {

@@ -25,7 +25,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{Engine{}, map[string]string{
 			"now": fresh, "observer": fresh, "hash": follows, "seed": kept, "arena": kept, "shards": kept, "mask": follows, "bits": follows,
 			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "reads": fresh, "glancing": fresh, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
-			"debt": fresh, "windows": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
+			"debt": fresh, "windows": fresh, "stocked": fresh, "flushes": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
 			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
 			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh}},
 		{arena{}, map[string]string{
@@ -36,7 +36,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{shardState{}, map[string]string{
 			"cells": kept, "mu": fresh, "e": follows, "id": follows, "slots": kept, "data": kept, "ghosts": kept, "pages": follows, "keys": follows,
 			"oldest": follows, "era": kept, "feeds": fresh, "pending": fresh, "told": fresh, "rand": kept, "sweep": fresh, "scratch": fresh, "txn": fresh,
-			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows, "watched": fresh}},
+			"counters": fresh, "checks": fresh, "shadow": fresh, "shadowMask": fresh, "present": follows, "watched": fresh, "spareState": fresh}},
 		{data{}, map[string]string{
 			"segs": kept, "classed": follows, "classBytes": kept, "spare": fresh, "queues": kept, "open": kept, "full": follows, "live": follows, "dead": follows, "vols": follows, "begun": kept,
 			"keep": fresh, "working": fresh}},
@@ -46,7 +46,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		{queue{}, map[string]string{"newest": follows, "oldest": follows, "bytes": follows, "blocks": follows}},
 		{ghosts{}, map[string]string{"blocks": kept, "sets": kept, "ways": kept}},
 		{slotState{}, map[string]string{
-			"dir": kept, "keys": kept, "bytes": kept, "winFull": fresh, "win": fresh}},
+			"dir": kept, "keys": kept, "bytes": kept, "winFull": fresh, "win": fresh, "spare": fresh, "spareVols": fresh}},
 		{directory{}, map[string]string{"depth": kept, "deep": follows, "pages": kept}},
 	} {
 		typ := reflect.TypeOf(tc.of)

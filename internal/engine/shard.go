@@ -44,6 +44,7 @@ type shardState struct {
 	told  []byte  // the key that the Observer is being told
 	rand  rng
 	sweep
+	spareState
 	scratch *batch // copies of the running write's key and value, once anything may move
 	txn     Txn
 	checks  uint32 // holds ended, for the sampling of checked builds
@@ -55,7 +56,11 @@ type slotState struct {
 	keys    counter                   // entries
 	bytes   counter                   // sum of their charges
 	winFull bool                      // the last window ended because its filter was full
-	win     *window                   // nil = no pull window is open
+	spare   bool                      // its entries leave before others: spare.go
+
+	spareVols int32 // of a spare slot, entries with a deadline
+
+	win *window // nil = no pull window is open
 }
 
 // counter is a number that the shard lock guards.
@@ -216,6 +221,9 @@ func (s *shard) remove(st *slotState, slot uint16, h uint64, l loc, why cause) {
 	}
 	st.keys.Add(-1)
 	s.keys.Add(-1)
+	if st.spare && r.form() != formNone {
+		st.spareVols--
+	}
 	charge := s.e.arena.chargeOf(r)
 	st.bytes.Add(-charge)
 	s.discharge(l, charge, why == byEviction)
@@ -236,6 +244,9 @@ func (s *shard) orphan(l loc, h uint64) {
 	s.emit(EventEvict, slot, s.key(r), s.deadline(r))
 	st.keys.Add(-1)
 	s.keys.Add(-1)
+	if st.spare && r.form() != formNone {
+		st.spareVols--
+	}
 	charge := s.e.arena.chargeOf(r)
 	st.bytes.Add(-charge)
 	s.discharge(l, charge, true)
@@ -270,6 +281,7 @@ func (s *shard) clear() int {
 		keys += st.keys.Load()
 		st.keys.Store(0)
 		st.bytes.Store(0)
+		st.spareVols = 0
 	}
 	for id := range s.segs {
 		g := &s.segs[id]

@@ -20,11 +20,14 @@ func (c *counters) plus(d *counters) {
 
 // Stats describes the engine. Every shard's part is consistent in itself.
 type Stats struct {
-	Keys       int64 // entries, in all slots, expired ones that were not met yet included
-	ServedKeys int64 // of these, in slots whose serving bit is on
-	Volatile   int64 // of Keys, those with a deadline
-	Bytes      int64 // charged to the entries: keys, values, deadlines, padding and Overhead
-	MaxBytes   int64 // memory limit, 0 = none
+	Keys          int64 // entries, in all slots, expired ones that were not met yet included
+	ServedKeys    int64 // of these, in slots whose serving bit is on
+	Volatile      int64 // of Keys, those with a deadline
+	SpareKeys     int64 // of Keys, those in spare slots
+	SpareBytes    int64 // of Bytes, their charges
+	SpareVolatile int64 // of Volatile, those in spare slots
+	Bytes         int64 // charged to the entries: keys, values, deadlines, padding and Overhead
+	MaxBytes      int64 // memory limit, 0 = none
 
 	Hits, Misses int64 // Get and Txn.Get
 	Sets         int64 // successful Set
@@ -94,6 +97,11 @@ func (e *Engine) Stats() Stats {
 		for j := range s.slots {
 			st := &s.slots[j]
 			r.Bytes += st.bytes.Load()
+			if st.spare {
+				r.SpareKeys += st.keys.Load()
+				r.SpareBytes += st.bytes.Load()
+				r.SpareVolatile += int64(st.spareVols)
+			}
 			if s.served(j) {
 				r.ServedKeys += st.keys.Load()
 			}

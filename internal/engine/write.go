@@ -107,8 +107,10 @@ func (s *shard) store(w *write, old loc) error {
 	if old != 0 {
 		s.inherit(w, old)
 	} else {
-		w.queue = s.queueOf(s.e.policy.Load(), w.h)
-		if uint32(w.h)&s.shadowMask == 0 {
+		if w.queue = main; !s.sparing {
+			w.queue = s.queueOf(s.e.policy.Load(), w.h)
+		}
+		if uint32(w.h)&s.shadowMask == 0 && !s.sparing {
 			s.sample(w.h, false)
 		}
 	}
