@@ -82,6 +82,7 @@ type Stats struct {
 	Moved         uint64 // MOVED redirects followed
 	Asked         uint64 // ASK redirects followed
 	Retries       uint64 // retries spent
+	Copies        uint64 // reads that went to a copy because the owner did not answer
 	Timeouts      uint64 // requests whose deadline passed
 	Refused       uint64 // attempts that met a refused connection
 	Shed          uint64 // requests refused by a local limit

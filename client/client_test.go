@@ -331,7 +331,7 @@ func constServer(t testing.TB, answer string) string {
 		}
 		defer nc.Close()
 		buf := make([]byte, 4096)
-		hello, cluster, reply := []byte("%0\r\n"), []byte("-ERR This instance has cluster support disabled\r\n"), []byte(answer)
+		hello, cluster, reply := []byte("%0\r\n"), bytes.Repeat([]byte("-ERR This instance has cluster support disabled\r\n"), 3), []byte(answer) // READONLY, CLUSTER, READWRITE
 		for {
 			n, err := nc.Read(buf)
 			if err != nil {

@@ -175,7 +175,7 @@ func (s *fakeServer) execute(w *resp.Writer, args []string) {
 	case "HELLO":
 		w.Error("ERR unknown command 'HELLO'")
 		return
-	case "PING", "CLIENT", "AUTH":
+	case "PING", "CLIENT", "AUTH", "READONLY", "READWRITE":
 		w.Simple("PONG")
 		return
 	}

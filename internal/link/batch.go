@@ -47,6 +47,7 @@ type part struct {
 	e    *endpoint
 	idx  []int
 	lone bool // with ASKING: one by one
+	copy bool // to copies
 }
 
 // run performs one round for some requests, then whatever follows for each of
@@ -67,12 +68,21 @@ func (b *batch) run(idx []int) {
 // group sorts requests by the endpoint that they go to.
 func (b *batch) group(idx []int) []*part {
 	var parts []*part
-	plain := map[*endpoint]*part{}
+	type place struct {
+		e    *endpoint
+		copy bool
+	}
+	plain := map[place]*part{}
 	for _, i := range idx {
 		o := &b.ops[i]
 		e := o.at
 		if e == nil {
-			e = b.r.pick(o.slot)
+			if e = b.r.pick(o.slot); e != nil {
+				if to := b.r.spare(o, e); to != nil && e.isAway(o.now) {
+					b.r.toCopy(o, to, &Error{Addr: e.addr, Err: errAway, kind: kindDial})
+					e = to
+				}
+			}
 		}
 		if o.ask {
 			if n := len(parts); n == 0 || !parts[n-1].lone {
@@ -81,10 +91,10 @@ func (b *batch) group(idx []int) []*part {
 			parts[len(parts)-1].idx = append(parts[len(parts)-1].idx, i)
 			continue
 		}
-		p := plain[e]
+		p := plain[place{e, o.copy}]
 		if p == nil {
-			p = &part{e: e}
-			plain[e] = p
+			p = &part{e: e, copy: o.copy}
+			plain[place{e, o.copy}] = p
 			parts = append(parts, p)
 		}
 		p.idx = append(p.idx, i)
@@ -114,7 +124,7 @@ func (b *batch) runPart(p *part) {
 	default:
 		for rest := p.idx; len(rest) > 0; {
 			n := b.window(rest)
-			b.pipeline(p.e, rest[:n])
+			b.pipeline(p, rest[:n])
 			for _, i := range rest[:n] {
 				settle(i)
 			}
@@ -166,8 +176,21 @@ func (b *batch) holdAll(idx []int) []int {
 	return idx
 }
 
+// by is until when the requests of a part wait for their owner before all of them
+// move to copies; until, if some of them cannot.
+func (b *batch) by(p *part, idx []int, until time.Time) (by time.Time, all bool) {
+	for _, i := range idx {
+		if p.copy || b.r.spare(&b.ops[i], p.e) == nil {
+			return until, false
+		}
+	}
+	now := b.ops[idx[0]].now
+	return now.Add(until.Sub(now) / 2), true
+}
+
 // pipeline sends requests to one endpoint in one go and collects the replies.
-func (b *batch) pipeline(e *endpoint, idx []int) {
+func (b *batch) pipeline(p *part, idx []int) {
+	e := p.e
 	cls := make([]*call, len(idx))
 	reqs := make([][]byte, len(idx))
 	size := 0
@@ -178,20 +201,28 @@ func (b *batch) pipeline(e *endpoint, idx []int) {
 		b.ops[i].at = nil
 	}
 	until := b.ops[idx[0]].until
-	c, err := b.sendAll(e, cls, reqs, size, until)
+	by, movable := b.by(p, idx, until)
+	c, err := b.sendAll(p, cls, reqs, size, until, by)
 	if err != nil {
 		for n, i := range idx {
 			cls[n].release()
 			b.out[i] = Result{Addr: e.addr, Err: err}
+			if movable && kindOf(err) == kindTimeout && b.ctx.Err() == nil {
+				b.out[i] = b.move(i, e, false)
+			}
 		}
 		return
 	}
 	late := false
 	for n, i := range idx {
 		cl := cls[n]
-		if (late || !cl.wait(b.ctx, until)) && cl.abandon() {
+		if (late || !cl.wait(b.ctx, by)) && cl.abandon() {
 			late = true
 			c.lost.Add(1)
+			if movable && b.ctx.Err() == nil {
+				b.out[i] = b.move(i, e, true)
+				continue
+			}
 			b.out[i] = Result{Addr: e.addr, Err: endError(b.ctx, e.addr, true)}
 			continue
 		}
@@ -199,18 +230,31 @@ func (b *batch) pipeline(e *endpoint, idx []int) {
 	}
 }
 
-// sendAll gives requests to a working connection; one that broke between the
-// look and the send is replaced once.
-func (b *batch) sendAll(e *endpoint, cls []*call, reqs [][]byte, size int, until time.Time) (*Conn, error) {
+// move makes the next attempt of a read one at a copy, if there still is one.
+func (b *batch) move(i int, e *endpoint, sent bool) Result {
+	if to := b.r.spare(&b.ops[i], e); to != nil {
+		return b.r.leave(&b.ops[i], e, to, sent)
+	}
+	return Result{Addr: e.addr, Err: endError(b.ctx, e.addr, sent)}
+}
+
+// sendAll gives requests to a working connection, for which it waits until by; one
+// that broke between the look and the send is replaced once.
+func (b *batch) sendAll(p *part, cls []*call, reqs [][]byte, size int, until, by time.Time) (*Conn, error) {
+	e := p.e
 	for again := true; ; again = false {
 		if b.ctx.Err() != nil || !time.Now().Before(until) {
 			return nil, endError(b.ctx, e.addr, false)
 		}
-		c, err := e.get(b.ctx, until)
+		c, err := e.get(b.ctx, by)
 		if err != nil {
 			return nil, err
 		}
-		err = c.sendAll(cls, reqs, size, until, time.Now())
+		if p.copy {
+			err = c.sendCopies(cls, reqs, size, until, time.Now())
+		} else {
+			err = c.sendAll(cls, reqs, size, until, time.Now())
+		}
 		if err == nil || !again || kindOf(err) != kindRetired {
 			return c, err
 		}

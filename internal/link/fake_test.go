@@ -32,6 +32,10 @@ type fakeNode struct {
 	mu     sync.Mutex
 	script func(args []string) *act // nil result: answer normally
 	owners func(slot uint16) string // nil: cluster support disabled
+	spares func(slot uint16) string // who keeps copies; nil: nobody
+	copies map[string]string        // that this node keeps
+	takes  map[net.Conn]bool        // connections with READONLY
+	taking bool                     // that of the present command
 	resp2  bool                     // has no HELLO
 	data   map[string]string
 	seen   map[string]int // commands by upper-case name
@@ -186,7 +190,15 @@ func (n *fakeNode) answer(nc net.Conn, w *resp.Writer, args []string, asking *bo
 	name := strings.ToUpper(args[0])
 	n.mu.Lock()
 	n.seen[name]++
-	if name != "HELLO" && name != "CLUSTER" {
+	switch name {
+	case "READONLY", "READWRITE":
+		if n.takes == nil {
+			n.takes = map[net.Conn]bool{}
+		}
+		n.takes[nc] = name == "READONLY"
+	}
+	n.taking = n.takes[nc]
+	if name != "HELLO" && name != "CLUSTER" && name != "READONLY" && name != "READWRITE" {
 		n.log = append(n.log, strings.Join(args, " "))
 	}
 	var a *act
@@ -247,10 +259,14 @@ func (n *fakeNode) execute(w *resp.Writer, name string, args []string, asking bo
 		w.Int(3)
 	case "CLUSTER":
 		n.slots(w)
-	case "ASKING", "CLIENT", "AUTH", "PING":
+	case "ASKING", "CLIENT", "AUTH", "PING", "READONLY", "READWRITE":
 		w.Simple("OK")
 	case "GET", "SET", "DEL", "MGET", "INCRBY":
 		slot := ring.SlotString(args[1])
+		if v, ok := n.copies[args[1]]; ok && n.taking && name == "GET" {
+			w.BulkString(v)
+			return
+		}
 		if n.owners != nil && n.owners(slot) != n.addr && !asking {
 			w.Error(fmt.Sprintf("MOVED %d %s", slot, n.owners(slot)))
 			return
@@ -305,28 +321,37 @@ func (n *fakeNode) slots(w *resp.Writer) {
 	}
 	type run struct {
 		first, last int
-		addr        string
+		addr, spare string
 	}
 	var runs []run
 	for s := range ring.Slots {
-		a := n.owners(uint16(s))
-		if k := len(runs) - 1; k >= 0 && runs[k].addr == a {
+		a, spare := n.owners(uint16(s)), ""
+		if n.spares != nil && n.taking {
+			spare = n.spares(uint16(s))
+		}
+		if k := len(runs) - 1; k >= 0 && runs[k].addr == a && runs[k].spare == spare {
 			runs[k].last = s
 		} else if a != "" {
-			runs = append(runs, run{s, s, a})
+			runs = append(runs, run{s, s, a, spare})
 		}
 	}
 	w.Array(len(runs))
 	for _, r := range runs {
-		host, port, _ := net.SplitHostPort(r.addr)
-		p, _ := strconv.Atoi(port)
-		w.Array(3)
+		nodes := []string{r.addr}
+		if r.spare != "" {
+			nodes = append(nodes, r.spare)
+		}
+		w.Array(2 + len(nodes))
 		w.Int(int64(r.first))
 		w.Int(int64(r.last))
-		w.Array(3)
-		w.BulkString(host)
-		w.Int(int64(p))
-		w.BulkString("id")
+		for _, addr := range nodes {
+			host, port, _ := net.SplitHostPort(addr)
+			p, _ := strconv.Atoi(port)
+			w.Array(3)
+			w.BulkString(host)
+			w.Int(int64(p))
+			w.BulkString("id")
+		}
 	}
 }
 

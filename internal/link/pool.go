@@ -147,6 +147,7 @@ type endpoint struct {
 	pool *pool
 	addr string
 	conn atomic.Pointer[Conn]
+	away atomic.Int64 // until when, in ns since 1970, reads go to copies; 0: it answers
 
 	mu        sync.Mutex
 	flight    *flight

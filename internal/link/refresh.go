@@ -269,8 +269,8 @@ func (r *Router) dropLinks(before, after *Table) {
 	if !r.own {
 		return
 	}
-	for _, e := range before.nodes {
-		if !slices.Contains(after.nodes, e) && !slices.Contains(r.seeds, e) {
+	for _, e := range slices.Concat(before.nodes, before.holders) {
+		if !slices.Contains(after.nodes, e) && !slices.Contains(after.holders, e) && !slices.Contains(r.seeds, e) {
 			r.pool.giveUp(e)
 		}
 	}
@@ -283,7 +283,7 @@ func (r *Router) askTable(ctx context.Context, e *endpoint) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.roundTrip(ctx, resp.AppendCommandStrings(nil, "CLUSTER", "SLOTS"), until, time.Now(), false)
+	v, err := c.tableReply(ctx, until)
 	if err != nil {
 		return nil, err
 	}

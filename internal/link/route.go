@@ -26,6 +26,8 @@ type op struct {
 	retried   bool
 	pause     time.Duration   // before the next attempt
 	await     <-chan struct{} // a refresh to wait for before the next attempt
+	copy      bool            // the next attempt goes to a copy
+	cause     *Error          // why it does
 }
 
 // kindLook marks an attempt that was left for a better place (see attempt).
@@ -70,19 +72,34 @@ func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
 	if e == nil {
 		return Result{Err: &Error{Err: errNoOwner, kind: kindNoOwner}}
 	}
+	spare, by, half := (*endpoint)(nil), o.until, o.now.Add(o.until.Sub(o.now)/2)
+	if fromTable {
+		spare = r.spare(o, e)
+	}
+	if spare != nil {
+		if by = half; e.isAway(o.now) {
+			r.toCopy(o, spare, &Error{Addr: e.addr, Err: errAway, kind: kindDial})
+			e, spare, by = spare, nil, o.until
+		}
+	}
 	cl := r.pool.calls.get()
-	c, err := r.sendTo(ctx, e, cl, o, req)
+	c, err := r.sendTo(ctx, e, cl, o, req, by)
 	if err != nil {
 		cl.release()
+		if spare != nil && kindOf(err) == kindTimeout && ctx.Err() == nil {
+			return r.leave(o, e, spare, false)
+		}
 		return Result{Addr: e.addr, Err: err}
 	}
 	o.at, o.ask = nil, false
 	done := false
 	if fromTable && o.read && !o.retried && !r.o.NoRetry {
-		half := o.now.Add(o.until.Sub(o.now) / 2)
-		if done = cl.wait(ctx, half); !done && ctx.Err() == nil && r.lookAgain(o, e, c) {
+		if done = cl.wait(ctx, half); !done && ctx.Err() == nil && (r.lookAgain(o, e, c) || spare != nil) {
 			if cl.abandon() {
 				c.lost.Add(1)
+				if !o.retried {
+					return r.leave(o, e, spare, true)
+				}
 				return Result{Addr: e.addr, Err: &Error{Addr: e.addr, Sent: true, Err: errDeadline, kind: kindLook}}
 			}
 			done = true
@@ -95,20 +112,35 @@ func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
 	return finishedCall(cl, e)
 }
 
+// leave moves a read that is not answered to a copy.
+func (r *Router) leave(o *op, e, spare *endpoint, sent bool) Result {
+	e.isGone()
+	r.toCopy(o, spare, &Error{Addr: e.addr, Sent: sent, Err: errDeadline, kind: kindTimeout})
+	return Result{Addr: e.addr, Err: &Error{Addr: e.addr, Sent: sent, Err: errDeadline, kind: kindLook}}
+}
+
 func finishedCall(cl *call, e *endpoint) Result {
 	v, err := cl.take()
+	if err == nil {
+		e.answered()
+	}
 	return Result{Value: v, Addr: e.addr, Err: err}
 }
 
 // sendTo gives the request to a working connection. A connection that broke
 // between the look and the send is replaced once.
-func (r *Router) sendTo(ctx context.Context, e *endpoint, cl *call, o *op, req []byte) (*Conn, error) {
+// by is until when it waits for one.
+func (r *Router) sendTo(ctx context.Context, e *endpoint, cl *call, o *op, req []byte, by time.Time) (*Conn, error) {
 	for again := true; ; again = false {
-		c, err := e.get(ctx, o.until)
+		c, err := e.get(ctx, by)
 		if err != nil {
 			return nil, err
 		}
-		err = c.send(cl, req, o.until, o.now, o.ask)
+		if o.copy {
+			err = c.sendCopy(cl, req, o.until, o.now)
+		} else {
+			err = c.send(cl, req, o.until, o.now, o.ask)
+		}
 		if err == nil || !again || kindOf(err) != kindRetired {
 			return c, err
 		}
@@ -149,6 +181,9 @@ func (r *Router) pick(slot int) *endpoint {
 // to wait for. It may turn an error reply into an error.
 func (r *Router) again(o *op, res *Result) bool {
 	o.pause, o.await = 0, nil
+	if o.copy && kindOf(res.Err) != kindLook {
+		return r.afterCopy(o, res)
+	}
 	if res.Err == nil {
 		return res.Value.Kind == resp.Error && r.afterReply(o, res)
 	}
@@ -174,7 +209,7 @@ func (r *Router) again(o *op, res *Result) bool {
 		return r.afterDial(o, res)
 	case kindBroken:
 		r.refreshSoon("", false)
-		return o.read && r.takeRetry(o)
+		return r.instead(o, res) || o.read && r.takeRetry(o)
 	case kindTimeout:
 		r.stats.timeouts.Add(1)
 		r.refreshSoon("", true)
@@ -188,7 +223,11 @@ func (r *Router) again(o *op, res *Result) bool {
 // retried too: elsewhere, if the table says so after a refresh.
 func (r *Router) afterDial(o *op, res *Result) bool {
 	o.at, o.ask = nil, false
-	o.await = r.refreshSoon("", false)
+	await := r.refreshSoon("", false)
+	if r.instead(o, res) {
+		return true
+	}
+	o.await = await
 	if o.await == nil && o.slot >= 0 && r.table.Load().Addr(uint16(o.slot)) == res.Addr {
 		return false // nothing new to try: the table is fresh and names this node
 	}

@@ -77,7 +77,7 @@ type Router struct {
 }
 
 type routerCounters struct {
-	calls, moved, asked, retries, timeouts, refused, shed, refreshes, refreshErrors atomic.Uint64
+	calls, moved, asked, retries, copies, timeouts, refused, shed, refreshes, refreshErrors atomic.Uint64
 }
 
 // Request is one command for the owner of one slot.
@@ -208,6 +208,7 @@ type RouterStats struct {
 	Moved         uint64 // MOVED replies followed
 	Asked         uint64 // ASK replies followed
 	Retries       uint64 // retries spent
+	Copies        uint64 // reads that went to a copy because the owner did not answer
 	Timeouts      uint64 // requests whose deadline passed
 	Refused       uint64 // attempts that met a refused connection
 	Shed          uint64 // requests refused by a local limit
@@ -225,7 +226,7 @@ func (r *Router) Stats() RouterStats {
 	r.pool.mu.Unlock()
 	return RouterStats{
 		Calls: r.stats.calls.Load(), Moved: r.stats.moved.Load(), Asked: r.stats.asked.Load(),
-		Retries: r.stats.retries.Load(), Timeouts: r.stats.timeouts.Load(), Refused: r.stats.refused.Load(),
+		Retries: r.stats.retries.Load(), Copies: r.stats.copies.Load(), Timeouts: r.stats.timeouts.Load(), Refused: r.stats.refused.Load(),
 		Shed: r.stats.shed.Load(), Refreshes: r.stats.refreshes.Load(), RefreshErrors: r.stats.refreshErrors.Load(),
 		Dials: r.pool.count.dials.Load(), DialErrors: r.pool.count.dialErrors.Load(), Links: links,
 	}

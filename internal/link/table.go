@@ -26,12 +26,16 @@ type Table struct {
 	chunks [numChunks]*chunk
 	nodes  []*endpoint
 	single bool
+
+	spares  [numChunks]*chunk // who keeps copies of a slot: index into holders
+	holders []*endpoint
 }
 
 // Owned is one run of slots with one owner, both ends included.
 type Owned struct {
 	First, Last uint16
 	Addr        string // "host:port"
+	Copy        string // of the node that keeps copies, "" if none is known
 }
 
 // Addr returns the address of the owner of slot, "" if none is known.
@@ -95,24 +99,34 @@ func clearChunk(c *chunk) {
 // newTable builds a table from runs; find gives the endpoint of an address.
 func newTable(runs []Owned, single bool, find func(addr string) (*endpoint, error)) (*Table, error) {
 	t := &Table{single: single}
-	index := map[string]uint16{}
 	for i := range t.chunks {
-		t.chunks[i] = new(chunk)
+		t.chunks[i], t.spares[i] = new(chunk), new(chunk)
 		clearChunk(t.chunks[i])
+		clearChunk(t.spares[i])
 	}
-	for _, r := range runs {
-		i, ok := index[r.Addr]
+	owners, holders := map[string]uint16{}, map[string]uint16{}
+	enter := func(r Owned, addr string, index map[string]uint16, nodes *[]*endpoint, chunks *[numChunks]*chunk) error {
+		i, ok := index[addr]
 		if !ok {
-			e, err := find(r.Addr)
+			e, err := find(addr)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			i = uint16(len(t.nodes))
-			index[r.Addr] = i
-			t.nodes = append(t.nodes, e)
+			i = uint16(len(*nodes))
+			index[addr] = i
+			*nodes = append(*nodes, e)
 		}
 		for s := int(r.First); s <= int(r.Last); s++ {
-			t.chunks[s/chunkSlots][s%chunkSlots] = i
+			chunks[s/chunkSlots][s%chunkSlots] = i
+		}
+		return nil
+	}
+	for _, r := range runs {
+		if err := enter(r, r.Addr, owners, &t.nodes, &t.chunks); err != nil {
+			return nil, err
+		}
+		if r.Copy != "" && enter(r, r.Copy, holders, &t.holders, &t.spares) != nil {
+			continue // no room for its link: there is no copy then
 		}
 	}
 	return t, nil
@@ -159,7 +173,14 @@ func parseSlots(v resp.Value, asked string) ([]Owned, error) {
 			return nil, bad(fmt.Sprintf("port %d", port))
 		}
 		addr := joinHost(string(node.Elems[0].Str), strconv.FormatInt(port, 10), asked)
-		runs = append(runs, Owned{First: uint16(first), Last: uint16(last), Addr: addr})
+		run := Owned{First: uint16(first), Last: uint16(last), Addr: addr}
+		if len(r.Elems) > 3 && len(r.Elems[3].Elems) > 1 {
+			host, port := string(r.Elems[3].Elems[0].Str), r.Elems[3].Elems[1].Int
+			if port >= 1 && port <= 65535 && host != "" && host != "?" {
+				run.Copy = joinHost(host, strconv.FormatInt(port, 10), asked)
+			}
+		}
+		runs = append(runs, run)
 	}
 	return runs, nil
 }

@@ -126,7 +126,7 @@ func FuzzSlots(f *testing.F) {
 func TestTableAdoptIsImmutable(t *testing.T) {
 	p := newPool(Options{})
 	defer p.close()
-	old, err := newTable([]Owned{{0, 16383, "a:1"}}, false, p.endpoint)
+	old, err := newTable([]Owned{{First: 0, Last: 16383, Addr: "a:1"}}, false, p.endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestTableAdoptIsImmutable(t *testing.T) {
 		t.Error("adopting one slot must copy its own chunk and share the others")
 	}
 	// An answer that was on its way when the slot was adopted does not undo it.
-	stale, _ := newTable([]Owned{{0, 16383, "a:1"}}, false, p.endpoint)
+	stale, _ := newTable([]Owned{{First: 0, Last: 16383, Addr: "a:1"}}, false, p.endpoint)
 	if got := stale.carry(old, next).Addr(300); got != "b:1" {
 		t.Errorf("the adopted slot went back to %s", got)
 	}
@@ -263,19 +263,19 @@ func TestManualRouter(t *testing.T) {
 		if _, _, err := do(t, r, "GET", "k"); !errors.Is(err, errs.ErrUnavailable) {
 			t.Errorf("without a table: %v", err)
 		}
-		if err := r.Install([]Owned{{0, 8191, "n1:1"}, {8192, 16383, "n2:1"}}); err != nil {
+		if err := r.Install([]Owned{{First: 0, Last: 8191, Addr: "n1:1"}, {First: 8192, Last: 16383, Addr: "n2:1"}}); err != nil {
 			t.Fatal(err)
 		}
 		k := c.on(1)
 		wantOK(t, r, "OK", "SET", k, "v")
-		if err := r.Install([]Owned{{0, 16383, "n1:1"}}); err != nil {
+		if err := r.Install([]Owned{{First: 0, Last: 16383, Addr: "n1:1"}}); err != nil {
 			t.Fatal(err)
 		}
 		wantOK(t, r, "v", "GET", k) // MOVED is followed and adopted
 		if r.Table().Addr(uint16(16383)) != "n1:1" || c.nodes[0].count("CLUSTER")+c.nodes[1].count("CLUSTER") != 0 {
 			t.Error("a manual router asked for a table")
 		}
-		if err := r.Install([]Owned{{5, 4, "n1:1"}}); !errors.Is(err, errs.ErrConfig) {
+		if err := r.Install([]Owned{{First: 5, Last: 4, Addr: "n1:1"}}); !errors.Is(err, errs.ErrConfig) {
 			t.Errorf("a backward range: %v", err)
 		}
 	})
@@ -346,7 +346,7 @@ func TestRouterAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Install([]Owned{{0, 16383, rawServer(t, "$5\r\nhello\r\n")}}); err != nil {
+	if err := r.Install([]Owned{{First: 0, Last: 16383, Addr: rawServer(t, "$5\r\nhello\r\n")}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
