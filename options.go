@@ -41,6 +41,7 @@ const (
 	DefaultWarmBytes   = node.DefaultWarmBytes    // bytes per second
 	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
+	MaxReplicas        = topology.MaxReplicas
 
 	DefaultJoinSteps    = node.DefaultJoinSteps
 	DefaultMissBudget   = node.DefaultMissBudget
@@ -133,6 +134,13 @@ type Options struct {
 	DrainTimeout time.Duration
 	// Zone names where the node runs, at most 32 bytes.
 	Zone string
+	// Replicas is how many other nodes keep copies of what this one serves, 0
+	// (default) to MaxReplicas; it should be equal in a cluster. Copies follow the
+	// changes within milliseconds, without anybody waiting for them: when a node
+	// dies, who takes its slots over has them, but for the last changes. They
+	// count against the MaxMemory of the node that keeps them, and leave before
+	// anything else there. A second copy is kept in another zone if there is one.
+	Replicas int
 
 	// Placement is "ring" (default), "ring-unbounded", "modulo" or
 	// "contiguous"; Tokens per unit of weight (default 160, at most 4096) and
@@ -395,6 +403,9 @@ func (o Options) validate() error {
 	}
 	if o.Weight > topology.MaxWeight {
 		add("weight is %v, must be 0 to %v", o.Weight, topology.MaxWeight)
+	}
+	if o.Replicas < 0 || o.Replicas > MaxReplicas {
+		add("replicas is %d, must be 0 to %d", o.Replicas, MaxReplicas)
 	}
 	if !slices.Contains(server.IOs(), o.IO) {
 		add("io is %q, must be one of %s", o.IO, strings.Join(server.IOs(), ", "))

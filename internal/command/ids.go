@@ -121,6 +121,7 @@ const (
 	RCRing
 	RCStanding
 	RCTenure
+	RCCopy
 
 	// Scripts.
 	Eval

@@ -84,7 +84,8 @@ var keyCommands = []*Command{
 	},
 	{
 		ID: Wait, Name: "wait", Arity: 3, Flags: NoScript, Group: "generic", Since: "3.0.0",
-		Summary: "Returns 0: there are no replicas to wait for.", Complexity: "O(1)",
+		Summary:    "Waits until so many successors have copies of everything that was written to this node, and returns how many have.",
+		Complexity: "O(N) where N is the number of slots",
 		Categories: []string{"@connection"},
 		Tips:       []string{"request_policy:all_shards", "response_policy:agg_min"},
 		Args:       []Arg{arg("numreplicas", "integer"), arg("timeout", "integer")},

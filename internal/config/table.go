@@ -118,6 +118,9 @@ var keys = []Key{
 	text(Key{Name: "zone", Group: "Placement", Example: "eu-1a",
 		Usage: "where the node runs, told to clients"},
 		topology.MaxZone, func(c *Config) *string { return &c.Options.Zone }),
+	count(Key{Name: "replicas", Group: "Placement", Default: "0", Example: "1",
+		Usage: "other nodes that keep copies of what this one serves, for when it dies; copies follow within milliseconds, count against max-memory where they are kept and leave first; should be equal in the whole cluster"},
+		0, ringcache.MaxReplicas, func(c *Config) *int { return &c.Options.Replicas }),
 
 	text(Key{Name: "password", Group: "Clients", Secret: true, Example: "another long random string",
 		Usage: "password that clients give with AUTH or HELLO; without it everybody who reaches addr is let in"},

@@ -87,6 +87,10 @@ type Barrier struct {
 	unproven  int
 	inherited *Inheritance            // nil once it is settled
 	confirmed map[topology.NodeID]Set // of the inheritance, by agreements to Asks of cur
+
+	copies    *Copies
+	agreed    map[Peer]*agreement // those of the last copyHold, and some older ones
+	takenOver int
 }
 
 type pendingAsk struct {
@@ -105,7 +109,7 @@ func NewBarrier(self topology.NodeID, slots Slots) *Barrier {
 		self: self, slots: slots,
 		pending:   map[topology.NodeID]pendingAsk{},
 		strangers: map[topology.NodeID]struct{}{},
-		now:       time.Now,
+		now:       time.Now, copies: new(Copies), agreed: map[Peer]*agreement{},
 	}
 }
 
@@ -172,7 +176,7 @@ func (b *Barrier) meet(t *Targets) {
 func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
 	b.lastAsk++
 	opens := b.gained.Len() > 0
-	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.gained.Ranges()}
+	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.pullable()}
 	if b.inherited != nil {
 		a.Return = b.inherited.Boot
 	}
@@ -243,6 +247,7 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 	for _, r := range served {
 		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
 			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self {
+				b.dropCopies(uint16(s))
 				b.slots.DropSlot(uint16(s))
 			}
 			if peer, ok := b.cur.peer(a.To); ok && b.gained.Has(uint16(s)) {
@@ -270,6 +275,7 @@ func (b *Barrier) openIfAgreed() bool {
 		}
 	}
 	b.takeInheritance()
+	b.settleCopies()
 	b.gained.Each(b.open)
 	b.gained, b.offers = Set{}, nil
 	return true

@@ -29,6 +29,8 @@ type Request struct {
 	Ranges []Range
 	Last   bool   // see Ask
 	Return uint64 // see Ask
+	// Process is the boot of the process that asks; 0: it does not say.
+	Process uint64
 	// Boot, Ask and Pull: the process of this boot will take what the slots Pull
 	// hold, by the number of its Ask. Boot 0: it takes nothing.
 	Boot, Ask uint64
@@ -86,6 +88,11 @@ func (b *Barrier) offer(q *Request, v *Verdict) {
 	for ask, slots := range by {
 		v.Offers = append(v.Offers, Offer{ask, slots.Ranges()})
 	}
+}
+
+func (b *Barrier) isCeded(slot uint16) bool {
+	_, ok := b.ceded[slot]
+	return ok
 }
 
 func (b *Barrier) dropCeded(slot uint16) {

@@ -24,6 +24,7 @@ func (b *Barrier) ReleaseFor(q Request) Verdict {
 		b.past = b.past.broken(v.Served)
 		v.Kept = b.testify(q.From, q.Return, q.Ranges)
 	}
+	b.yieldCopies(&q, v.Kept)
 	b.offer(&q, &v)
 	return v
 }
@@ -111,6 +112,7 @@ func (b *Barrier) Retire() {
 	b.retired = true
 	b.Disinherit()
 	b.DropCeded()
+	b.DropCopies(func(uint16, Peer) bool { return false })
 	clear(b.pending)
 	b.gained, b.lost = Set{}, Set{}
 	if b.cur == nil {

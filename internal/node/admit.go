@@ -36,6 +36,8 @@ type Session interface {
 	// do not block, and any goroutine may call them, also under a hold.
 	Invalidate(key []byte, own bool)
 	InvalidateAll()
+	// ReadOnly tells whether the client has said READONLY: it takes copies.
+	ReadOnly() bool
 	// Guard decides about the commands of scripts, see exec.Call; nil for a user
 	// who may do everything.
 	Guard() func(cmd *command.Command, args [][]byte) string
@@ -66,11 +68,14 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
 		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing,
 		command.RCStanding, command.RCTenure:
+		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing, command.RCCopy:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
-		n.cluster(cmd, args, w)
+		n.cluster(s, cmd, args, w)
 	case command.Ring:
 		n.ring(cmd, args, w)
+	case command.Wait:
+		n.waitCommand(n.copies.waits, args, w)
 	case command.Eval, command.EvalRO:
 		if n.o.Scripts != nil {
 			// Compiled before the slot is held; what fails is told there.
@@ -211,6 +216,9 @@ func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, a
 		p := n.pub.Load()
 		owner := p.view.Owner(slot)
 		if owner >= 0 && !p.isSelf(owner) && !p.joining() {
+			if n.readCopy(s, cmd, args, slot, w) {
+				return
+			}
 			w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 			return
 		}

@@ -79,7 +79,7 @@ func subcommand(cmd *command.Command, args [][]byte, w *resp.Writer) *command.Co
 }
 
 // cluster answers CLUSTER.
-func (n *Node) cluster(cmd *command.Command, args [][]byte, w *resp.Writer) {
+func (n *Node) cluster(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	sub := subcommand(cmd, args, w)
 	if sub == nil {
 		return
@@ -91,7 +91,11 @@ func (n *Node) cluster(cmd *command.Command, args [][]byte, w *resp.Writer) {
 	p := n.pub.Load()
 	switch sub.ID {
 	case command.ClusterSlots:
-		w.Raw(p.reply(replySlots, w.Proto))
+		kind := replySlots
+		if s != nil && s.ReadOnly() && p.replicas > 0 {
+			kind = replyCopies
+		}
+		w.Raw(p.reply(kind, w.Proto))
 	case command.ClusterShards:
 		w.Raw(p.reply(replyShards, w.Proto))
 	case command.ClusterNodes:

@@ -163,13 +163,12 @@ func (n *Node) call(ctx context.Context, name string, args ...[]byte) (resp.Valu
 	all := append([][]byte{[]byte(cmd.Name)}, args...)
 	w := resp.Writer{Proto: 3}
 	n.execute(ctx, nil, cmd, all, &w)
-	var parser resp.ReplyParser
-	v, _, err := parser.Next(w.Buf, nil)
+	v, err := parseReply(w.Buf)
 	if err != nil {
 		return resp.Value{}, err
 	}
 	if v.Kind == resp.Error && strings.HasPrefix(string(v.Str), "MOVED ") && n.router != nil {
-		if v, err = n.router.Do(ctx, all...); err != nil {
+		if v, err = n.instead(ctx, cmd, all); err != nil {
 			return resp.Value{}, err
 		}
 	}

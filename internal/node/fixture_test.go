@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeSession struct {
 	attachment   any
 	peer, closed bool
+	readOnly     bool
 }
 
 func (s *fakeSession) ID() uint64                                     { return 1 }
@@ -31,6 +32,7 @@ func (s *fakeSession) CloseAfterReply()                               { s.closed
 func (s *fakeSession) NoTouch() bool                                  { return false }
 func (s *fakeSession) Tracks() bool                                   { return false }
 func (s *fakeSession) Marked() bool                                   { return false }
+func (s *fakeSession) ReadOnly() bool                                 { return s.readOnly }
 func (*fakeSession) Invalidate([]byte, bool)                          {}
 func (*fakeSession) InvalidateAll()                                   {}
 func (s *fakeSession) Guard() func(*command.Command, [][]byte) string { return nil }

@@ -231,6 +231,7 @@ func infoReplication(n *Node, t *infoText) {
 	t.add("repl_backlog_size", 1<<20)
 	t.add("repl_backlog_first_byte_offset", 0)
 	t.add("repl_backlog_histlen", 0)
+	n.infoCopies(t)
 }
 
 func infoCPU(_ *Node, t *infoText) {
@@ -312,6 +313,6 @@ func infoCluster(n *Node, t *infoText) {
 
 func infoKeyspace(n *Node, t *infoText) {
 	if st := n.eng.Stats(); st.ServedKeys > 0 {
-		t.add("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", st.ServedKeys, min(st.Volatile, st.ServedKeys)))
+		t.add("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", st.ServedKeys, min(st.Volatile-st.SpareVolatile, st.ServedKeys)))
 	}
 }

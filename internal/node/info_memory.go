@@ -92,6 +92,8 @@ func infoMemory(n *Node, t *infoText) {
 	t.add("ringcache_slack_bytes", st.SlackBytes)
 	t.add("ringcache_window_bytes", st.WindowBytes)
 	t.add("ringcache_feed_bytes", st.FeedBytes)
+	t.add("ringcache_replica_keys", st.SpareKeys) // copies of what others serve; they leave first
+	t.add("ringcache_replica_bytes", st.SpareBytes)
 	t.add("ringcache_outside_bytes", st.OutsideBytes)
 	t.add("ringcache_runtime_bytes", m.runtime)
 }

@@ -333,6 +333,8 @@ func (n *Node) transact(s Session, t Transaction, slot uint16, tx *engine.Txn, w
 			w.Simple("OK")
 		case cmd.ID == command.Publish || cmd.ID == command.SPublish:
 			n.publishCommand(cmd, args, w)
+		case cmd.ID == command.Wait:
+			n.waitCommand(ended, args, w)
 		case tx == nil:
 			n.Exec(s, cmd, args, w)
 		default:

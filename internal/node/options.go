@@ -116,8 +116,11 @@ type Options struct {
 	Weight     float64
 	Steps      Steps
 	Zone       string
-	Params     topology.Params
-	Placement  ring.Placement // nil: by Params
+	// Replicas is how many other nodes keep copies of what this one serves, 0 to
+	// topology.MaxReplicas.
+	Replicas  int
+	Params    topology.Params
+	Placement ring.Placement // nil: by Params
 
 	Discovery   membership.Discovery
 	Scripts     exec.Scripts // runs EVAL; nil: not served

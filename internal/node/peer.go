@@ -26,6 +26,8 @@ const (
 	prepare = "PREPARE" // do not give the slots up yet
 	ready   = "READY"   // would give them up
 
+	process = "BOOT" // the boot of the process that asks
+
 	returning = "RETURN" // content of an earlier process waits for its proof
 	kept      = "KEPT"   // the proof
 )
@@ -48,6 +50,9 @@ func (n *Node) openLinks() (err error) {
 		return err
 	}
 	if n.casts.links, err = link.NewPeers(o); err != nil {
+		return err
+	}
+	if n.copies.links, err = link.NewPeers(o); err != nil {
 		return err
 	}
 	if err = n.takes.open(o); err != nil {
@@ -96,6 +101,8 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.ringForPeer(args, w)
 	case cmd.ID == command.RCStanding:
 		n.standingOf(st.id, w)
+	case cmd.ID == command.RCCopy:
+		n.copyCommand(st.id, args, w)
 	}
 }
 
@@ -157,7 +164,7 @@ func (n *Node) checkParams(info resp.Value, addr string) error {
 }
 
 // release answers RC.RELEASE <view> <ranges> [<ID of the node that is meant>
-// [PREPARE] [RETURN <boot>] [PULL <boot> <ask> <ranges>]]: OK, READY if PREPARE was
+// [PREPARE] [BOOT <boot>] [RETURN <boot>] [PULL <boot> <ask> <ranges>]]: OK, READY if PREPARE was
 // given and this node still serves some of the slots, or RCNOTYET. With RETURN, an OK
 // has KEPT and the slots that have been the asker's ever since its process of that
 // boot; with PULL, CEDED and what the asker's process of that boot may take.
@@ -176,6 +183,9 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		switch word := string(args[i]); {
 		case word == prepare:
 			q.Last = false
+		case word == process && i+1 < len(args):
+			i++
+			q.Process, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 is nobody's
 		case word == returning && i+1 < len(args):
 			i++
 			q.Return, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 proves nothing
@@ -242,6 +252,7 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	if !a.Last {
 		args = append(args, []byte(prepare))
 	}
+	args = append(args, []byte(process), strconv.AppendUint(nil, n.boot, 10))
 	if a.Return != 0 {
 		args = append(args, []byte(returning), strconv.AppendUint(nil, a.Return, 10))
 	}

@@ -19,6 +19,7 @@ const (
 	replyShards
 	replyNodes
 	replyInfo
+	replyCopies // CLUSTER SLOTS for clients that take copies
 	replyKinds
 
 	numReplies = 2 * replyKinds // RESP2, then RESP3
@@ -42,6 +43,8 @@ func (p *published) reply(kind, proto int) []byte {
 			w.Verbatim("txt", p.nodesText())
 		case replyInfo:
 			w.Verbatim("txt", p.infoText())
+		case replyCopies:
+			p.writeCopies(&w)
 		}
 		r.text = w.Buf
 	})
@@ -64,15 +67,46 @@ func (p *published) writeSlots(w *resp.Writer) {
 	ranges := p.ranges()
 	w.Array(len(ranges))
 	for _, r := range ranges {
-		m := p.view.Member(r.Owner)
 		w.Array(3)
 		w.Int(int64(r.First))
 		w.Int(int64(r.Last))
-		w.Array(4)
-		w.BulkString(m.Host)
-		w.Int(int64(m.Port))
-		w.BulkString(m.ID.String())
-		w.Array(0)
+		writeSlotNode(w, p.view.Member(r.Owner))
+	}
+}
+
+func writeSlotNode(w *resp.Writer, m *topology.Member) {
+	w.Array(4)
+	w.BulkString(m.Host)
+	w.Int(int64(m.Port))
+	w.BulkString(m.ID.String())
+	w.Array(0)
+}
+
+// writeCopies is writeSlots with the nodes that keep copies behind the owners.
+func (p *published) writeCopies(w *resp.Writer) {
+	type run struct {
+		first, last uint16
+		nodes       []int
+	}
+	var runs []run
+	for _, r := range p.ranges() {
+		for slot := int(r.First); slot <= int(r.Last); slot++ {
+			nodes := p.view.Successors([]int{r.Owner}, uint16(slot), p.replicas)
+			if n := len(runs); n > 0 && int(runs[n-1].last)+1 == slot && slices.Equal(runs[n-1].nodes, nodes) {
+				runs[n-1].last = uint16(slot)
+				continue
+			}
+			runs = append(runs, run{uint16(slot), uint16(slot), nodes})
+		}
+	}
+	w.Array(len(runs))
+	for _, r := range runs {
+		w.Array(2 + len(r.nodes))
+		w.Int(int64(r.first))
+		w.Int(int64(r.last))
+		for _, i := range r.nodes {
+			writeSlotNode(w, p.view.Member(i))
+		}
 	}
 }
 

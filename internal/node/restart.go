@@ -155,6 +155,7 @@ func (n *Node) closeEngine() error {
 	if n.o.Engine.File == "" {
 		return n.eng.Close()
 	}
+	n.barrier.DropCopies(func(uint16, handoff.Peer, bool) bool { return false }) // they are nothing that the next process could prove
 	until := make(chan struct{})
 	timer := time.AfterFunc(keepLimit, func() { close(until) })
 	defer timer.Stop()

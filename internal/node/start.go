@@ -42,6 +42,7 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	n.wg.Go(n.pressureLoop) // ends with n.ctx
+	n.wg.Go(n.copyLoop)     // ends with n.ctx
 	began := time.Now()
 	o := n.o.Membership
 	o.Self, o.Cluster, o.Secret = n.selfMember(), n.o.Cluster, n.o.Secret

@@ -74,6 +74,9 @@ func (n *Node) try(s Session, cmd *command.Command, args [][]byte, w *resp.Write
 	if owner < 0 || p.isSelf(owner) || p.joining() {
 		return false
 	}
+	if n.readCopy(s, cmd, args, slot, w) {
+		return true
+	}
 	w.Error("MOVED " + strconv.Itoa(int(slot)) + " " + p.addrs[owner])
 	return true
 }

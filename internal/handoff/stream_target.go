@@ -1,0 +1,322 @@
+package handoff
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of one receiver.
+const (
+	// queueMost and queueBytes bound the changes that wait for a receiver; a slot
+	// with a change beyond them is sent anew.
+	queueMost  = 64 << 10
+	queueBytes = 8 << 20
+	// copyKeys and copyBytes bound a Batch; a single value may be larger.
+	copyKeys  = 512
+	copyBytes = 256 << 10
+	// opened is how many slots are begun at once.
+	opened = 512
+	// arenaBytes is how much room for keys is taken at a time.
+	arenaBytes = 32 << 10
+)
+
+// slotCopy is what a receiver has of a slot.
+type slotCopy uint8
+
+const (
+	copyNone    slotCopy = iota // it is not to have copies
+	copyWaits                   // copies are to be begun; changes do not matter yet
+	copyOpening                 // the receiver is being asked; from here on changes are sent
+	copyFills                   // what is there is being sent
+	copyFull                    // everything is there
+)
+
+// target is the queue of one receiver.
+type target struct {
+	s      *Streams
+	peer   Peer
+	addr   atomic.Pointer[string]
+	ctx    context.Context
+	cancel context.CancelFunc
+	kick   chan struct{} // capacity 1: there may be something to send
+
+	// Of the goroutine that sends:
+	stream, number uint64
+	fill           fill
+
+	mu      sync.Mutex
+	slots   [MaxSlots]slotCopy
+	seconds Set      // of which somebody else has the first copies
+	wanted  int      // slots that are not copyNone
+	full    int      // slots that are copyFull
+	begin   []uint16 // slots that wait, in the order in which they are begun
+	again   []uint16 // slots that were refused
+	at      int64    // ms: when again becomes begin
+	queue   []change
+	bytes   int
+	room    []byte // for keys
+	queued  uint64 // changes so far
+	acked   uint64 // of these, those that the receiver has, or need not have
+	oldest  int64  // ms: when the first that is under way was queued; 0: none
+	since   int64  // ms: beginning of the stream
+
+	sent, filled uint64
+}
+
+// change is a key that has changed, or what happened to a slot.
+type change struct {
+	kind byte // recordSet: look at the key
+	slot uint16
+	at   int64
+	key  []byte
+}
+
+const changeCost = 48 // bytes of a change beside its key
+
+func (t *target) end() { t.cancel() }
+
+func (t *target) wakeUp() {
+	select {
+	case t.kick <- struct{}{}:
+	default:
+	}
+}
+
+// want says which slots the receiver is to have.
+func (t *target) want(slots, seconds *Set) {
+	t.mu.Lock()
+	t.seconds = *seconds
+	for s := range t.slots {
+		slot := uint16(s)
+		switch has := t.slots[s] != copyNone; {
+		case slots.Has(slot) && !has:
+			t.set(slot, copyWaits)
+			t.begin = append(t.begin, slot)
+		case !slots.Has(slot) && has:
+			t.set(slot, copyNone)
+			t.enqueue(recordEnd, slot, nil, t.s.eng.Now())
+		}
+	}
+	t.mu.Unlock()
+	t.wakeUp()
+}
+
+// set changes the state of a slot. mu is held.
+func (t *target) set(slot uint16, to slotCopy) {
+	was := t.slots[slot]
+	t.slots[slot] = to
+	count := func(n *int, is, before bool) {
+		if is != before {
+			if *n--; is {
+				*n += 2
+			}
+		}
+	}
+	count(&t.full, to == copyFull, was == copyFull)
+	count(&t.wanted, to != copyNone, was != copyNone)
+}
+
+// push queues a change of a slot that the receiver has.
+func (t *target) push(kind byte, slot uint16, key []byte, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slots[slot] < copyOpening {
+		return
+	}
+	if len(t.queue) >= queueMost || t.bytes+len(key)+changeCost > queueBytes {
+		t.anew(slot)
+		return
+	}
+	t.enqueue(kind, slot, key, now)
+}
+
+// enqueue runs under mu.
+func (t *target) enqueue(kind byte, slot uint16, key []byte, now int64) {
+	if len(t.room)+len(key) > cap(t.room) {
+		t.room = make([]byte, 0, max(arenaBytes, len(key)))
+	}
+	n := len(t.room)
+	t.room = append(t.room, key...)
+	t.queue = append(t.queue, change{kind, slot, now, t.room[n:len(t.room):len(t.room)]})
+	t.bytes += len(key) + changeCost
+	t.queued++
+}
+
+// resync makes the copies of a slot begin anew.
+func (t *target) resync(slot uint16) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slots[slot] >= copyOpening {
+		t.anew(slot)
+	}
+}
+
+// anew runs under mu.
+func (t *target) anew(slot uint16) {
+	t.set(slot, copyWaits)
+	t.begin = append(t.begin, slot)
+	t.s.resyncs.Add(1)
+}
+
+// position is how many changes were queued.
+func (t *target) position() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.queued
+}
+
+// reached returns which slots are full, if all changes up to a goal are with the
+// receiver.
+func (t *target) reached(goal uint64) *[MaxSlots]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.acked < goal {
+		return nil
+	}
+	full := new([MaxSlots]bool)
+	for s := range t.slots {
+		full[s] = t.slots[s] == copyFull
+	}
+	return full
+}
+
+func (t *target) figures() TargetFigures {
+	now := t.s.eng.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := TargetFigures{Peer: t.peer, Addr: *t.addr.Load(), Slots: t.wanted, Full: t.full, LagKeys: t.queued - t.acked, Sent: t.sent, Filled: t.filled}
+	if t.oldest != 0 {
+		f.LagMs = max(now-t.oldest, 0)
+	} else if len(t.queue) > 0 {
+		f.LagMs = max(now-t.queue[0].at, 0)
+	}
+	return f
+}
+
+// run sends what waits, a Batch at a time, until the receiver is not one any more.
+func (t *target) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for beat := t.s.eng.Now() + beatEvery.Milliseconds(); t.ctx.Err() == nil; {
+		left := time.Duration(beat-t.s.eng.Now()) * time.Millisecond
+		if left <= 0 {
+			t.deliver(t.beat())
+			beat = t.s.eng.Now() + beatEvery.Milliseconds()
+			continue
+		}
+		b, upTo, wait := t.build()
+		if b != nil {
+			t.deliver(b, upTo)
+			continue
+		}
+		timer.Reset(min(wait, left))
+		select {
+		case <-t.kick:
+		case <-timer.C:
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// deliver sends a Batch until it is answered.
+func (t *target) deliver(b *CopyBatch, upTo uint64) {
+	for pause := resendMin; t.ctx.Err() == nil; pause = min(2*pause, resendMost) {
+		b.Age = max(t.s.eng.Now()-b.Sent, 0)
+		ctx, cancel := context.WithTimeout(t.ctx, sendWait)
+		answer, err := t.s.o.Send(ctx, t.peer, *t.addr.Load(), b)
+		cancel()
+		switch {
+		case err == nil:
+			t.answered(b, upTo, answer)
+			return
+		case isGap(err):
+			t.s.o.Logger.Debug("copies begin anew", "peer", t.peer.ID.String(), "batch", b.Number, "why", err)
+			t.restart()
+			return
+		}
+		t.s.o.Logger.Debug("copies wait for a receiver", "peer", t.peer.ID.String(), "batch", b.Number, "why", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-t.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// answered takes the answer to a Batch.
+func (t *target) answered(b *CopyBatch, upTo uint64, answer Taken) {
+	now := t.s.eng.Now()
+	t.mu.Lock()
+	for _, r := range answer.Refused {
+		for s := int(r.First); s <= int(r.Last) && s < MaxSlots; s++ {
+			if t.slots[s] >= copyOpening {
+				t.set(uint16(s), copyWaits)
+				t.again = append(t.again, uint16(s))
+				t.at = now + refusedWait.Milliseconds()
+			}
+		}
+	}
+	if answer.Differs {
+		t.compare(answer.Held)
+	}
+	for h := b.Heads; len(h) > 0; h = h[headBytes:] {
+		if slot := uint16(h[1])<<8 | uint16(h[2]); h[0] == recordReset && t.slots[slot] == copyOpening {
+			t.set(slot, copyFills)
+			t.fill.first = append(t.fill.first, slot)
+		}
+	}
+	t.acked, t.oldest = upTo, 0
+	t.filledUp()
+	t.mu.Unlock()
+	t.s.progress()
+}
+
+// filledUp notes that the receiver has all of some slots. mu is held.
+func (t *target) filledUp() {
+	for _, slot := range t.fill.done {
+		if t.slots[slot] == copyFills {
+			t.set(slot, copyFull)
+		}
+	}
+	t.fill.done = nil
+}
+
+// compare brings in line what the receiver has with what it should have. mu is
+// held.
+func (t *target) compare(held []Range) {
+	var has Set
+	for _, r := range held {
+		for s := int(r.First); s <= int(r.Last) && s < MaxSlots; s++ {
+			has.Add(uint16(s))
+		}
+	}
+	for s := range t.slots {
+		switch is := has.Has(uint16(s)); {
+		case !is && t.slots[s] >= copyFills:
+			t.anew(uint16(s))
+		case is && t.slots[s] == copyNone:
+			t.enqueue(recordEnd, uint16(s), nil, t.s.eng.Now())
+		}
+	}
+}
+
+// restart begins a new stream: the receiver has lost what it had.
+func (t *target) restart() {
+	t.s.mu.Lock()
+	t.s.last++
+	t.stream, t.number = t.s.last, 0
+	t.s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fill = fill{}
+	t.queue, t.bytes, t.begin, t.again = nil, 0, nil, nil
+	t.acked, t.oldest = t.queued, 0
+	for s := range t.slots {
+		if t.slots[s] != copyNone {
+			t.anew(uint16(s))
+		}
+	}
+}
