@@ -34,7 +34,15 @@ func replicaCluster(t *testing.T, s *Sim, replicas int, names ...string) {
 	for _, n := range names {
 		openReplica(t, s, replicas, n, names[0])
 	}
-	s.Settled(watched()...)
+	s.Settled(everySlot()...)
+}
+
+func everySlot() []uint16 {
+	all := make([]uint16, ring.Slots)
+	for i := range all {
+		all[i] = uint16(i)
+	}
+	return all
 }
 
 // copied waits until everything that was written to a node has n copies.
@@ -143,7 +151,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		w := s.NewWatch(t)
 		die(s, "b")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		pass(1500 * time.Millisecond)
 		w.Stop()
 		for slot := range slots {
@@ -162,7 +170,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		copied(t, s, 1, "a", "c")
 		die(s, "c")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if e, _, _ := look(t, s, slot, "keep"); e.value != "new" {
 				t.Fatalf("slot %d after the second death: keep is %+v", slot, e)
@@ -201,7 +209,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				}
 				pass(5 * time.Millisecond)
 				die(s, "b")
-				s.Settled(watched()...)
+				s.Settled(everySlot()...)
 				for slot := range slots {
 					for i := range 4 {
 						e, _, ok := look(t, s, slot, fmt.Sprint("k", i))
@@ -248,7 +256,7 @@ func TestLagBeforeDeath(t *testing.T) {
 			pass(300 * time.Microsecond)
 		}
 		die(s, "b")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if slot%32 != 0 {
 				continue
@@ -281,10 +289,10 @@ func TestSuccessorDies(t *testing.T) {
 		for _, n := range []string{"a", "b", "d"} {
 			s.Rumours.Bury(s.ID(n), s.ID("c"))
 		}
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		copied(t, s, 1, "b")
 		die(s, "b")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if _, _, ok := look(t, s, slot, "k"); !ok {
 				t.Fatalf("slot %d is empty", slot)
@@ -306,7 +314,7 @@ func TestOwnerAndSuccessorDie(t *testing.T) {
 		}
 		copied(t, s, 1, "a", "b", "c", "d")
 		die(s, "b", "c")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		kept, lost := 0, 0
 		for slot := range uint16(ring.Slots) {
 			owner, next := v.OwnerMember(slot).Host, v.Member(v.Successor(slot)).Host
@@ -346,7 +354,7 @@ func TestRestartWithCopies(t *testing.T) {
 		s.Kill("b")
 		pass(300 * time.Millisecond)
 		b := openReplica(t, s, 1, "b", "a")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if !b.Node.Serving(slot) {
 				t.Fatalf("slot %d has moved", slot)
@@ -357,7 +365,7 @@ func TestRestartWithCopies(t *testing.T) {
 			}
 		}
 		die(s, "b") // at once: nothing of it was copied
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if e, _, ok := look(t, s, slot, "gone"); ok {
 				t.Fatalf("slot %d: gone is %+v", slot, e)
@@ -403,7 +411,7 @@ func TestRollingRestart(t *testing.T) {
 				}
 				s.Kill(name)
 			}
-			s.Settled(watched()...)
+			s.Settled(everySlot()...)
 			check(name + " is gone")
 			write()
 			seed := "a"
@@ -411,7 +419,7 @@ func TestRollingRestart(t *testing.T) {
 				seed = "c"
 			}
 			openReplica(t, s, 1, name, seed)
-			s.Settled(watched()...)
+			s.Settled(everySlot()...)
 			check(name + " is back")
 			write()
 		}
@@ -428,7 +436,7 @@ func TestTwoCopies(t *testing.T) {
 		slots := slotsOf(s.Get("b"), "b")
 		copied(t, s, 2, "b")
 		die(s, "b", "c")
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		for slot := range slots {
 			if e, _, _ := look(t, s, slot, "k"); e.value != "v" {
 				t.Fatalf("slot %d has %+v", slot, e)
@@ -508,7 +516,7 @@ func TestCopiesLeaveFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.Settled(watched()...)
+		s.Settled(everySlot()...)
 		a, b := s.Get("a"), s.Get("b")
 		value := strings.Repeat("v", 200)
 		for slot := range slotsOf(b, "b") {
