@@ -87,9 +87,8 @@ func Open(o Options) (*Node, error) {
 func (r *Node) nodeOptions(o Options) node.Options {
 	return node.Options{
 		DataDir: o.DataDir, WarmDir: o.WarmDir, Cluster: o.ClusterName, Secret: []byte(o.ClusterSecret),
-		Standalone: o.Standalone, Weight: o.Weight, Zone: o.Zone, Params: o.params(), Placement: o.PlaceSlots,
-		Steps:     o.steps(),
 		Standalone: o.Standalone, Weight: o.Weight, Zone: o.Zone, Replicas: o.Replicas, Params: o.params(), Placement: o.PlaceSlots,
+		Steps:     o.steps(),
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
 			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown, TCPOnly: o.GossipTCP},

@@ -89,6 +89,8 @@ var internalCommands = []*Command{
 		Group: "internal", Since: sinceFirst,
 		Summary: "Returns for how many milliseconds the peer's process has been in all views of this node.", Complexity: "O(1)",
 		Args: []Arg{arg("boot", "integer")},
+	},
+	{
 		ID: RCCopy, Name: "rc.copy", Arity: -10, Flags: NoScript | Loading | Stale | NoMulti | Internal,
 		Group: "internal", Since: sinceFirst,
 		Summary: "Gives this node copies of what the peer serves.", Complexity: "O(N) where N is the number of records",

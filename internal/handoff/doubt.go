@@ -12,6 +12,7 @@ func (b *Barrier) Doubt() (asks []Ask, served int) {
 	}
 	b.Disinherit()
 	b.DropCeded()
+	b.DropCopies(func(uint16, Peer) bool { return false })
 	clear(b.pending)
 	b.confirmed, b.offers = nil, nil
 	for s := range b.cur.Owner {

@@ -67,8 +67,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	switch group.ID {
 	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
 		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing,
-		command.RCStanding, command.RCTenure:
-		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing, command.RCCopy:
+		command.RCStanding, command.RCTenure, command.RCCopy:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
 		n.cluster(s, cmd, args, w)

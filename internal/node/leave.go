@@ -23,6 +23,7 @@ func (n *Node) Drain(ctx context.Context) error {
 		// Nobody takes anything over: the entries may stay for the next start.
 		return n.membership().Leave(ctx)
 	}
+	n.copies.endWaits()
 	n.log.Info("leaving: the other members take the slots over")
 	n.handedOver.Store(true)
 	n.setRamp(func(r *Ramp) { *r = Ramp{What: "drain", Started: n.clock.time()} })

@@ -221,64 +221,6 @@ func (n *Node) shutdown(reason string) {
 	})
 }
 
-// Drain hands every slot over to the other members and leaves the cluster. It
-// returns when they have taken over or ctx is done; requests are answered all
-// the while. Call Close afterwards.
-func (n *Node) Drain(ctx context.Context) error {
-	if n.membership() == nil || n.superseded.Load() || n.stay.Load() || n.draining.Swap(true) {
-		return nil
-	}
-	if n.View().Len() == 1 {
-		// Nobody takes anything over: the entries may stay for the next start.
-		return n.membership().Leave(ctx)
-	}
-	n.copies.endWaits()
-	n.log.Info("leaving: the other members take the slots over")
-	if err := n.setState(topology.Draining); err != nil {
-		n.log.Warn("cannot announce the leave", "error", err)
-	}
-	err := n.awaitRelease(ctx)
-	if err == nil {
-		err = n.awaitTaken(ctx)
-	}
-	// Whoever has not asked for its slots by now finds nobody to ask.
-	n.barrier.Retire()
-	if err = errors.Join(err, n.membership().Leave(ctx)); err == nil {
-		n.log.Info("left the cluster")
-	}
-	return err
-}
-
-// awaitRelease waits until no slot is served for another owner any more.
-func (n *Node) awaitRelease(ctx context.Context) error {
-	for {
-		changed := n.barrier.Changed()
-		if _, lost := n.barrier.Progress(); lost == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// awaitTaken waits until the next owners have taken what is kept for them.
-func (n *Node) awaitTaken(ctx context.Context) error {
-	for {
-		changed := n.barrier.Changed()
-		if n.barrier.Ceded() == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // Close ends the node without handing anything over, and waits for its
 // goroutines. With a file for them, the entries stay there for the next process
 // of this node. It may be called more than once.

@@ -24,8 +24,7 @@ type published struct {
 	boot     uint64
 	addrs    []string    // host:port per member, as in MOVED and CLUSTER SLOTS
 	since    []time.Time // per member, see tenures
-	replicas int      // copies of each slot
-	addrs    []string // host:port per member, as in MOVED and CLUSTER SLOTS
+	replicas int         // copies of each slot
 	replies  [numReplies]cachedReply
 }
 
@@ -37,8 +36,7 @@ type cachedReply struct {
 
 // newPublished builds what requests read; old may be nil.
 func (n *Node) newPublished(v *topology.View, snap membership.Snapshot, old *published) *published {
-	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, addrs: make([]string, v.Len()), since: n.tenures(v, old)}
-	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, replicas: n.o.Replicas, addrs: make([]string, v.Len())}
+	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, replicas: n.o.Replicas, addrs: make([]string, v.Len()), since: n.tenures(v, old)}
 	for i := range p.addrs {
 		p.addrs[i] = clientAddr(v.Member(i))
 	}
