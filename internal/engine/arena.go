@@ -299,22 +299,29 @@ func (a *arena) file(c int) {
 }
 
 // trim returns the memory of empty chunks to the system, except a part of what
-// is used, which will soon be used again.
+// is used, which will soon be used again. Who wants blocks waits for one chunk.
 func (a *arena) trim(used int64) {
 	a.huge.Lock()
 	defer a.huge.Unlock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	keep := int(used/trimKeep>>a.chunkShift) + 1
-	for w := len(a.taken) - 1; w >= 0 && a.slack > keep; w-- {
-		for word := a.taken[w]; word != 0 && a.slack > keep; word &= word - 1 {
-			c := w*64 + bits.TrailingZeros64(word)
+	for w := len(a.taken) - 1; w >= 0; {
+		a.mu.Lock()
+		if a.slack <= keep {
+			a.mu.Unlock()
+			return
+		}
+		for w >= 0 && a.taken[w] == 0 {
+			w--
+		}
+		if w >= 0 {
+			c := w*64 + bits.TrailingZeros64(a.taken[w])
 			a.mem.release(c, 1, a.chunkShift)
 			a.huge.narrow(c)
 			a.taken[w] &^= 1 << (c % 64)
 			a.slack--
 			a.open--
 		}
+		a.mu.Unlock()
 	}
 }
 

@@ -180,6 +180,8 @@ func (e *Engine) CloseWith(o CloseOptions) (Kept, error) {
 	close(e.stop)
 	<-e.swept
 	<-e.cleaned
+	e.clearing.Lock()
+	defer e.clearing.Unlock()
 	keep := e.file != nil && !o.Discard
 	for i := range e.shards {
 		s := &e.shards[i]

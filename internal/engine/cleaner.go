@@ -107,15 +107,35 @@ func (e *Engine) relax() {
 	}
 }
 
-// tidy gives back blocks that dead records take, if the level of memory is worth
-// the work. The shard lock is held.
-func (s *shard) tidy() bool {
-	share := int64(compactShare)
+// tidyHold goes on giving back blocks that dead records take, if the level of memory
+// is worth the work, and says whether there is more of it; first is the first hold
+// of the shard in this sweep. The shard lock is held.
+func (s *shard) tidyHold(first bool) (on bool) {
+	if first {
+		s.compacted = 0
+	}
+	if s.compacting.seg == 0 {
+		id := s.wasteful(s.bearable())
+		if id == 0 {
+			return false
+		}
+		s.startCompaction(id)
+	}
+	done, gained := s.compactSome(holdRecords, holdLooks)
+	if !done {
+		return true
+	}
+	s.compacted++
+	return gained && s.compacted < compactMost
+}
+
+// bearable is the part of what lives that may be dead at this level, as a divisor.
+func (s *shard) bearable() int64 {
 	switch used, limit := s.e.used.Load(), s.e.ceiling.Load(); {
 	case used > limit/100*tightFrom:
-		share = fullShare
+		return fullShare
 	case used > limit/100*tidyFrom:
-		share = tidyShare
+		return tidyShare
 	}
-	return s.reclaim(share)
+	return compactShare
 }

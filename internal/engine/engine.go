@@ -122,6 +122,9 @@ type Engine struct {
 	jobs    chan *shard   // that took memory, for the cleaner; nil without background
 	wake    chan struct{} // holds one: the cleaner should look at the jobs
 	pressed atomic.Bool   // a writer met the limit
+	met     atomic.Int32  // expired entries that reads removed since the last sweep
+
+	clearing sync.Mutex // held by Flush, and by Close: what is detached belongs to no shard
 }
 
 // New returns an engine whose slots are all not served, empty but for what it
@@ -278,7 +281,14 @@ func (e *Engine) getHeld(s *shard, slot uint16, h uint64, key, dst []byte) (val 
 		s.unlock()
 		return dst, 0, e.refusal()
 	}
-	l, r, _ := s.alive(slot, h, key, unread)
+	l, r := s.find(slot, h, key)
+	if l != 0 && r.form() != formNone && expired(s.deadline(r), e.now()) {
+		if !e.leaves() {
+			e.met.Add(1)
+			s.remove(s.slot(slot), slot, h, l, byExpiry)
+		}
+		l = 0
+	}
 	if uint32(h)&s.shadowMask == 0 {
 		s.sample(h, true)
 	}

@@ -171,11 +171,12 @@ func (s *shard) carry(g *segment, l loc, r record, size uint32, b int) {
 	s.transfer(g, &s.segs[s.open[main][b]], l, r, to, int(size))
 }
 
-// slide moves a record to byte at of its own segment.
-func (s *shard) slide(g *segment, l loc, at, size uint32) {
+// slide moves a record to byte at of its own segment, and says whether it was
+// elsewhere.
+func (s *shard) slide(g *segment, l loc, at, size uint32) bool {
 	to := s.e.arena.locOf(g.start, at)
 	if to == l {
-		return
+		return false
 	}
 	r := s.e.arena.record(l)
 	h, slot := s.hashOf(r), r.slot()
@@ -184,99 +185,7 @@ func (s *shard) slide(g *segment, l loc, at, size uint32) {
 	if s.keep == l {
 		s.keep = to
 	}
-}
-
-// reclaim compacts where that gives back the most blocks, if the part of the
-// shard that is dead is worth the work: more than 1/share of what lives.
-func (s *shard) reclaim(share int64) bool {
-	a := &s.e.arena
-	if s.dead*share <= s.live || s.dead < int64(a.blockBytes) {
-		return false
-	}
-	var best uint32
-	most := uint32(0)
-	for id := range s.segs {
-		g := &s.segs[id]
-		if g.blocks == 0 {
-			continue
-		}
-		gain := g.blocks - uint32(max(1, a.blocksFor(int(g.live))))
-		if n := s.partner(g); n != 0 {
-			gain = max(gain, s.segs[n].blocks)
-		}
-		if gain > most {
-			best, most = uint32(id), gain
-		}
-	}
-	return best != 0 && s.compact(best)
-}
-
-// partner returns the segment next to g whose records all fit into what of g is
-// not live, 0 if that one does not. It may not be open: g would become newer
-// than what is written next.
-func (s *shard) partner(g *segment) uint32 {
-	n := g.newer
-	if n == 0 {
-		return 0
-	}
-	y := &s.segs[n]
-	if y.lane != g.lane || s.open[y.queue][y.lane] == n || int(g.live+y.live) > int(g.blocks)<<s.e.arena.blockShift {
-		return 0
-	}
-	return n
-}
-
-// compact slides the records of a segment together, fills it up from those that
-// follow it in the queue, and gives back what became empty: segments behind it,
-// or its own last blocks. All keep their places in the queue.
-func (s *shard) compact(id uint32) bool {
-	g := &s.segs[id]
-	if s.open[g.queue][g.lane] == id {
-		s.open[g.queue][g.lane] = 0
-	}
-	kept := uint32(0)
-	s.eachRecord(g, 0, func(l loc, r record) bool {
-		size := uint32(s.e.arena.sizeOf(r))
-		s.slide(g, l, kept, size)
-		kept += size
-		return true
-	})
-	s.dead -= int64(g.size) - int64(kept)
-	g.size = kept
-	if s.walkSeg == id {
-		s.walkSeg, g.soonest = 0, min(g.soonest, s.walkSoonest)
-	}
-	if kept == 0 {
-		s.freeSegment(id)
-		return true
-	}
-	gained := false
-	for n := s.partner(g); n != 0; n = s.partner(g) {
-		s.drain(n, id)
-		gained = true
-	}
-	need := uint32(max(1, s.e.arena.blocksFor(int(g.size))))
-	if spare := g.blocks - need; spare > 0 && !gained {
-		s.e.arena.put(g.start+need, int(spare))
-		s.e.used.Add(-int64(spare) << s.e.arena.blockShift)
-		s.queues[g.queue].bytes -= int64(spare) << s.e.arena.blockShift
-		s.queues[g.queue].blocks[g.lane] -= spare
-		g.blocks, gained = need, true
-	}
-	return gained
-}
-
-// drain moves all records of one segment behind those of another and frees it.
-func (s *shard) drain(from, to uint32) {
-	g, x := &s.segs[from], &s.segs[to]
-	s.eachRecord(g, 0, func(l loc, r record) bool {
-		size := s.e.arena.sizeOf(r)
-		at := s.e.arena.locOf(x.start, x.size)
-		x.size += uint32(size)
-		s.transfer(g, x, l, r, at, size)
-		return true
-	})
-	s.freeSegment(from)
+	return true
 }
 
 // transfer copies a record to a place that was taken for it in x.

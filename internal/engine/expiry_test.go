@@ -2,9 +2,8 @@ package engine
 
 import (
 	"errors"
-	"math/rand/v2"
-	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/errs"
@@ -62,100 +61,32 @@ func TestExpiredBytesAmongOthersAreFreed(t *testing.T) {
 	verifyAll(t, e)
 }
 
-// The time from a deadline of a million keys until 99 per cent of their bytes
-// are free, with the background at work: must stay below a second.
-func BenchmarkMillionDeadlines(b *testing.B) {
-	for b.Loop() {
-		e := newBackground(b, Options{MaxBytes: 1 << 30})
-		deadline := e.Now() + 8000
-		for i := range 1_000_000 {
-			mustSet(b, e, slotFor(i), keyFor(i), []byte("0123456789abcdef0123456789abcdef"), deadline)
+// A read removes what it finds expired, as long as that is rare: where many keys
+// expire at once, reads leave the work to the sweep, and find nothing all the same.
+func TestReadsLeaveManyExpiredKeysToTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 3 * metMost
+		e := newBackground(t, Options{MaxBytes: 8 << 20, Shards: 4})
+		defer e.Close()
+		for round := range 2 {
+			for i := range keys {
+				mustSet(t, e, slotFor(i), keyFor(i), nil, e.Now()+sweepEvery.Milliseconds()/2)
+			}
+			<-time.After(sweepEvery * 3 / 4) // virtual time; the sweep comes later
+			was := e.Stats().Expired
+			for i := range keys {
+				if _, _, err := e.Get(slotFor(i), keyFor(i), nil); !errors.Is(err, errs.ErrNotFound) {
+					t.Fatalf("key %d was read after its deadline: %v", i, err)
+				}
+			}
+			if st := e.Stats(); st.Expired-was != metMost || st.Misses != int64(keys*(round+1)) {
+				t.Errorf("reads removed %d expired keys, want %d; %d misses of %d", st.Expired-was, metMost, st.Misses, keys*(round+1))
+			}
+			<-time.After(2*sweepEvery - sweepEvery*3/4) // virtual time
+			synctest.Wait()
+			if n := e.Stats().Keys; n > keys/100 {
+				t.Errorf("%d expired keys are left after the sweep", n)
+			}
 		}
-		full := e.used.Load()
-		awaitTrue(func() bool { return e.Now() > deadline && e.used.Load()*100 <= full })
-		b.ReportMetric(float64(e.Now()-deadline), "ms-to-free")
-		e.Close()
-	}
-}
-
-// What reads of a million keys feel while as many others, all with one deadline,
-// are taken away. x-p99.9 is the 99.9th percentile of the reads in that time over
-// the median of that of windows of 200 ms before, and must stay below 2. A read
-// after the deadline may not find a key that has expired.
-func BenchmarkReadsBesideMillionDeadlines(b *testing.B) {
-	const keys = 1_000_000
-	value := []byte("0123456789abcdef0123456789abcdef")
-	for b.Loop() {
-		e := newBackground(b, Options{MaxBytes: 1 << 30})
-		deadline := e.Now() + 9000
-		for i := range keys {
-			mustSet(b, e, slotFor(i), keyFor(i), value, 0)
-			mustSet(b, e, slotFor(keys+i), keyFor(keys+i), value, deadline)
-		}
-		freed := make(chan struct{})
-		reads := make(chan readTimes)
-		go func() { reads <- readBeside(b, e, keys, deadline, freed) }()
-		awaitTrue(func() bool { return e.Stats().Expired >= keys/100*99 })
-		b.ReportMetric(float64(e.Now()-deadline), "ms-to-free")
-		close(freed)
-		r := <-reads
-		b.ReportMetric(r.during/r.before, "x-p99.9")
-		b.ReportMetric(r.before, "ns-p99.9-before")
-		e.Close()
-	}
-}
-
-// awaitTrue looks every millisecond.
-func awaitTrue(done func() bool) {
-	for !done() {
-		<-time.After(time.Millisecond)
-	}
-}
-
-// readTimes are 99.9th percentiles of reads, in ns, before and after a deadline.
-type readTimes struct{ before, during float64 }
-
-// readBeside reads keys of which the first half lives for ever and the second
-// ends at the deadline, until freed is closed.
-func readBeside(b *testing.B, e *Engine, keys int, deadline int64, freed chan struct{}) (r readTimes) {
-	const window = 200 * time.Millisecond
-	var quiet []float64
-	var took []time.Duration
-	var dst []byte
-	rnd := rand.New(rand.NewPCG(1, 2))
-	begin, late := time.Now(), false
-	for {
-		i := rnd.IntN(keys)
-		if rnd.IntN(8) == 0 {
-			i += keys
-		}
-		slot, key := slotFor(i), keyFor(i)
-		now := e.Now()
-		start := time.Now()
-		var err error
-		dst, _, err = e.Get(slot, key, dst[:0])
-		took = append(took, time.Since(start))
-		if i >= keys && now > deadline && err == nil {
-			b.Errorf("key %d was read %d ms after its deadline", i, now-deadline)
-		}
-		if !late && now > deadline {
-			late, took, begin = true, took[:0], start
-		}
-		select {
-		case <-freed:
-			slices.Sort(quiet)
-			return readTimes{before: quiet[len(quiet)/2], during: percentile(took, 999)}
-		default:
-		}
-		if !late && start.Sub(begin) > window {
-			quiet = append(quiet, percentile(took, 999))
-			took, begin = took[:0], time.Now()
-		}
-	}
-}
-
-// percentile returns what so many of a thousand do not exceed, in ns.
-func percentile(took []time.Duration, of int) float64 {
-	slices.Sort(took)
-	return float64(took[len(took)*of/1000])
+	})
 }

@@ -12,8 +12,8 @@ import (
 // torn, old or foreign, so it follows no location, length or block number that
 // leads out of the arena's mapping, which stays until nobody can reach the Engine.
 // From the Go heap it reads only single words and what never changes once it is
-// published. It leaves to the lock what is rare: expired keys, large values, keys
-// that shadows sample.
+// published. It leaves to the lock what is rare: expired keys (but see leaves), large
+// values, keys that shadows sample.
 
 // glances is how often a read tries before it takes the lock.
 const glances = 3
@@ -49,6 +49,12 @@ func (e *Engine) glance(s *shard, slot uint16, h uint64, key, dst []byte) (val [
 	if r.lo&(3<<formShift) != 0 {
 		deadline = s.deadline(r)
 		if expired(deadline, e.now()) {
+			if !s.mu.still(seen) {
+				return dst, 0, sawChange
+			}
+			if e.leaves() {
+				return dst, 0, sawNothing
+			}
 			return dst, 0, sawOther
 		}
 	}
@@ -88,6 +94,7 @@ func (e *Engine) note(s *shard, seen uint64, slot uint16, h uint64, key []byte, 
 	if r.freq() > 0 {
 		return
 	}
+	s.mu.spin()
 	s.mu.Lock()
 	if l, r := s.find(slot, h, key); l != 0 {
 		r.hit(tick)

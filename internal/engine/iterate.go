@@ -208,8 +208,8 @@ func (e *Engine) HottestFirst(slot uint16, fn func(key []byte, it Item) bool) {
 
 // DropSlot removes all entries of slot, closes its pull window and returns how
 // many entries it removed; they count as invalidated. It costs what the slot
-// holds and works in steps: other requests run in between, and of what is
-// written to the slot meanwhile some may be removed too.
+// holds and works in holds of a few entries: other requests run in between, and of
+// what is written to the slot meanwhile some may be removed too.
 func (e *Engine) DropSlot(slot uint16) int {
 	s, st := e.at(slot)
 	slot &= Slots - 1
@@ -220,7 +220,9 @@ func (e *Engine) DropSlot(slot uint16) int {
 		s.mu.Lock()
 		s.closeWindow(e.place(slot))
 		now := e.now()
-		at, _ = s.step(slot, at, stepEntries, minTime, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
+		for homes := 0; homes < holdHomes && len(some) < holdRecords && at != scanEnd; homes++ {
+			at, _ = s.fromHome(slot, at, func(l loc, _ record, h uint64) { some = append(some, found{l, h}) })
+		}
 		for _, f := range some {
 			if expired(s.deadline(e.arena.record(f.l)), now) {
 				s.remove(st, slot, f.h, f.l, byExpiry)
@@ -229,7 +231,11 @@ func (e *Engine) DropSlot(slot uint16) int {
 			s.remove(st, slot, f.h, f.l, byInvalidation)
 			dropped++
 		}
+		if st.keys.Load() == 0 {
+			at = scanEnd
+		}
 		s.unlock()
+		s.mu.letIn()
 	}
 	return dropped
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -15,13 +16,33 @@ import (
 type lock struct {
 	mu      sync.Mutex
 	version uint64
+	waiting atomic.Int32 // how many stand in Lock
 }
 
 // Lock begins a hold that may change something.
 func (l *lock) Lock() {
-	l.mu.Lock()
+	if !l.mu.TryLock() {
+		l.queue()
+	}
 	if unlocked {
 		l.version++
+	}
+}
+
+// queue takes the mutex of another one.
+func (l *lock) queue() {
+	l.waiting.Add(1)
+	l.mu.Lock()
+	l.waiting.Add(-1)
+}
+
+// letIn is for work that nobody waits for, between two holds: it gives the
+// processor to those who wait. Who sleeps in front of the mutex was woken by the
+// unlock, but on this processor, so it would see the next hold begin, and others
+// look for work here only after tens of microseconds.
+func (l *lock) letIn() {
+	if l.waiting.Load() > 0 {
+		runtime.Gosched()
 	}
 }
 

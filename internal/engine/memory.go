@@ -31,7 +31,7 @@ func limitOf(n int64) int64 {
 // arena, and is an error with Options.File. A limit above that is an error: the arena is laid out by New for twice
 // its MaxBytes or 16 GiB. When less is allowed than is used, SetMaxBytes
 // returns after as much was evicted, in steps that hold one shard lock for a
-// segment each; meanwhile writers hold to a ceiling that sinks from step to
+// few records each; meanwhile writers hold to a ceiling that sinks from step to
 // step. Under noeviction nothing leaves, and writes fail instead.
 func (e *Engine) SetMaxBytes(n int64) error {
 	if n < 0 {
@@ -93,6 +93,7 @@ func (e *Engine) evictStep(p *policy) bool {
 			return true
 		}
 	}
+func (e *Engine) evictStep(p *policy) (found bool) {
 	var s *shard
 	first := e.pick(len(e.shards))
 	if p.classed && e.classes != nil {
@@ -113,9 +114,13 @@ func (e *Engine) evictStep(p *policy) bool {
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.unlock()
-	return s.evictSegment(p, e.now())
+	for more := true; more; {
+		s.mu.Lock()
+		found, more = s.thinHold(p, e.now())
+		s.unlock()
+		s.mu.letIn()
+	}
+	return found
 }
 
 // tryReserve takes n bytes if that keeps within the ceiling. The second look at

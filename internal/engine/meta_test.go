@@ -27,7 +27,8 @@ func TestEveryFieldIsKept(t *testing.T) {
 			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "reads": fresh, "glancing": fresh, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
 			"debt": fresh, "windows": fresh, "stocked": fresh, "flushes": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
 			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
-			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh}},
+			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh,
+			"met": fresh, "clearing": fresh, "windowGen": fresh}},
 		{arena{}, map[string]string{
 			"mem": kept, "blockBytes": follows, "blockShift": follows, "chunkShift": follows, "unit": follows, "mu": fresh, "free": kept,
 			"some": follows, "empty": follows, "taken": fresh, "slack": fresh, "open": follows, "most": fresh, "homes": follows, "stash": follows,

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 )
@@ -235,6 +236,7 @@ func (s *shard) unlinkSegment(id uint32) {
 	if s.open[g.queue][g.lane] == id {
 		s.open[g.queue][g.lane] = 0
 	}
+	s.abandon(id)
 	s.publish()
 }
 
@@ -346,8 +348,16 @@ func (s *shard) kill(l loc) {
 // eachRecord calls fn for the live records of a segment from byte off on until
 // it returns false, and returns where it stopped.
 func (s *shard) eachRecord(g *segment, off uint32, fn func(l loc, r record) bool) uint32 {
+	off, _ = s.someRecords(g, off, math.MaxInt, fn)
+	return off
+}
+
+// someRecords is eachRecord that looks at most records at most, dead ones too, and
+// returns at how many it did.
+func (s *shard) someRecords(g *segment, off uint32, most int, fn func(l loc, r record) bool) (next uint32, looks int) {
 	a := &s.e.arena
-	for off < g.size {
+	for off < g.size && looks < most {
+		looks++
 		l := a.locOf(g.start, off)
 		r := a.record(l)
 		if r.lo&deadBit != 0 {
@@ -359,5 +369,5 @@ func (s *shard) eachRecord(g *segment, off uint32, fn func(l loc, r record) bool
 			break
 		}
 	}
-	return off
+	return off, looks
 }

@@ -28,21 +28,21 @@ func (s *shard) eachPage(fn func(block uint32)) {
 // and returns the position where the next home begins; end means that none
 // follows.
 func (s *shard) from(slot uint16, at uint64, fn func(l loc, r record, h uint64)) (next uint64) {
-	for at < scanEnd {
-		g, b, ok := s.pageFor(slot, at<<32)
-		if !ok {
-			return scanEnd
-		}
-		prefix := s.prefixOf(g)
-		start := at &^ (1<<(32-prefix) - 1)
-		for ; b < g.homes; b++ {
-			if n := s.visit(g, b, prefix, slot, at, fn); n > 0 {
-				return start + g.start(b+1, prefix)
-			}
-		}
-		at = start + 1<<(32-prefix)
+	for n := 0; at < scanEnd && n == 0; {
+		at, n = s.fromHome(slot, at, fn)
 	}
-	return scanEnd
+	return at
+}
+
+// fromHome is from for one home, and returns how many keys there were.
+func (s *shard) fromHome(slot uint16, at uint64, fn func(l loc, r record, h uint64)) (next uint64, n int) {
+	g, b, ok := s.pageFor(slot, at<<32)
+	if !ok {
+		return scanEnd, 0
+	}
+	prefix := s.prefixOf(g)
+	n = s.visit(g, b, prefix, slot, at, fn)
+	return at&^(1<<(32-prefix)-1) + g.start(b+1, prefix), n
 }
 
 // scanEnd is behind the last position of a slot.
