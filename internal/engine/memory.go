@@ -83,7 +83,7 @@ func (e *Engine) settle(p *policy) {
 
 // evictStep evicts a segment from the shard with the oldest one of a few, and
 // says whether there was any. No shard lock may be held.
-func (e *Engine) evictStep(p *policy) bool {
+func (e *Engine) evictStep(p *policy) (found bool) {
 	if e.stocked.Load() > 0 {
 		s := &e.shards[e.pick(len(e.shards))]
 		s.mu.Lock()
@@ -93,7 +93,6 @@ func (e *Engine) evictStep(p *policy) bool {
 			return true
 		}
 	}
-func (e *Engine) evictStep(p *policy) (found bool) {
 	var s *shard
 	first := e.pick(len(e.shards))
 	if p.classed && e.classes != nil {
