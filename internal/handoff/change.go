@@ -105,6 +105,9 @@ func (t *Transfer) SetRate(keys, bytes int) {
 	t.wakeAll()
 }
 
+// Rates returns what SetRate has set.
+func (t *Transfer) Rates() (keys, bytes int) { return int(t.rate.Load()), int(t.bytes.Load()) }
+
 // SetPaused stops or continues what is taken unasked. Requests are served all
 // the while.
 func (t *Transfer) SetPaused(on bool) {

@@ -120,6 +120,8 @@ var variableParams = map[string]variable{
 			return func() error { n.setMaxClients(count); return nil }, nil
 		},
 	},
+	"warm-rate":  warmRateParam,
+	"warm-bytes": warmBytesParam,
 	"tracking-table-max-keys": {
 		get: func(n *Node) string { return strconv.FormatInt(n.track.maxKeys.Load(), 10) },
 		check: func(n *Node, v string) (func() error, error) {

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -197,12 +200,44 @@ func (n *Node) setTransferPaused(on bool) { n.transfer.SetPaused(on) }
 // defaults.
 func (n *Node) setTransferRate(keys, bytes int) { n.transfer.SetRate(keys, bytes) }
 
+// The rates by CONFIG SET; 0 is the default.
+var (
+	warmRateParam = variable{
+		key: "warm-rate",
+		get: func(n *Node) string { keys, _ := n.transfer.Rates(); return strconv.Itoa(keys) },
+		check: func(n *Node, v string) (func() error, error) {
+			keys, err := strconv.ParseUint(v, 10, 31)
+			if err != nil {
+				return nil, errors.New("argument must be between 0 and 2147483647 inclusive")
+			}
+			return func() error {
+				_, bytes := n.transfer.Rates()
+				n.setTransferRate(int(keys), bytes)
+				return nil
+			}, nil
+		},
+	}
+	warmBytesParam = variable{
+		key: "warm-bytes",
+		get: func(n *Node) string { _, bytes := n.transfer.Rates(); return strconv.Itoa(bytes) },
+		check: func(n *Node, v string) (func() error, error) {
+			bytes, err := parseMemory(v)
+			return func() error {
+				keys, _ := n.transfer.Rates()
+				n.setTransferRate(keys, int(bytes))
+				return nil
+			}, err
+		},
+	}
+)
+
 func infoHandoff(n *Node, t *infoText) {
 	f := n.transfer.Figures()
 	t.add("ringcache_handoff_windows", f.Windows) // slots that may still take keys from their previous owners
 	t.add("ringcache_handoff_ceded_slots", f.Ceded)
 	t.add("ringcache_handoff_pulled_keys", f.Pulled) // because a request needed them
 	t.add("ringcache_handoff_pull_misses", f.Missed)
+	t.add("ringcache_handoff_pull_share", fmt.Sprintf("%.4f", n.missPressure())) // of the requests of the last second, those that waited
 	t.add("ringcache_handoff_pull_timeouts", f.Timeouts)
 	t.add("ringcache_handoff_pull_failures", f.Failures)
 	t.add("ringcache_handoff_transferred_keys", f.Moved) // unasked
