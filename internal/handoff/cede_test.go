@@ -154,6 +154,7 @@ func TestOldOffer(t *testing.T) {
 	old := asks[0]
 	b.Offered(old, []Offer{{old.ID, slot0}})
 	b.Agreed(old, slot0)
+	s.cell(0).write(3)
 	// It goes to node 2, which never opens it, and comes back. Node 0 has seen
 	// nothing of that.
 	b.Adopt(targets([]int{0, 1, 2}, []int{2}))

@@ -41,8 +41,8 @@ type source struct {
 	left        map[uint16]int // what the source has said that it has
 	speed       meter
 
-	fails atomic.Int32 // requests in a row that waited in vain
-	until atomic.Int64 // it is left alone until then, unix nanoseconds
+	silent atomic.Int64 // since when requests have waited in vain, unix nanoseconds; 0: they have not
+	until  atomic.Int64 // it is left alone until then
 }
 
 // sourceOf returns the source of that process; mu is held.
@@ -92,13 +92,21 @@ func (s *source) signal() {
 
 // muted says that requests should not wait for the source at the moment.
 func (s *source) muted() bool {
-	return s.fails.Load() >= muteAfter && time.Now().UnixNano() < s.until.Load()
+	return s.silent.Load() != 0 && time.Now().UnixNano() < s.until.Load()
+}
+
+// answered notes that the source is there.
+func (s *source) answered() {
+	if s.silent.Load() != 0 {
+		s.silent.Store(0)
+	}
 }
 
 // inVain notes that a request has waited for nothing.
 func (s *source) inVain() {
-	if s.fails.Add(1) >= muteAfter {
-		s.until.Store(time.Now().Add(muteFor).UnixNano())
+	now := time.Now()
+	if !s.silent.CompareAndSwap(0, now.Add(-pullWait).UnixNano()) && now.UnixNano()-s.silent.Load() >= int64(muteAfter) {
+		s.until.Store(now.Add(muteFor).UnixNano())
 	}
 }
 

@@ -24,9 +24,9 @@ const (
 	MaxTake = 256
 	// windowMost is how long a window is open at most.
 	windowMost = cededFor
-	// A source that let muteAfter requests in a row wait in vain is left alone
-	// for muteFor.
-	muteAfter = 4
+	// A source that has let requests wait in vain for muteAfter, and answered
+	// nothing, is left alone for muteFor.
+	muteAfter = 200 * time.Millisecond
 	muteFor   = 100 * time.Millisecond
 )
 
@@ -132,6 +132,10 @@ func (t *Transfer) spawn(fn func()) bool {
 	t.wg.Go(fn)
 	return true
 }
+
+// Background runs fn, unless the Transfer is closed. fn must end soon after its
+// context, which Close ends; Close waits for it.
+func (t *Transfer) Background(fn func(ctx context.Context)) { t.spawn(func() { fn(t.ctx) }) }
 
 func (t *Transfer) table() *transferTables {
 	if tab := t.tables.Load(); tab != nil {

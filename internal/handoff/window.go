@@ -112,7 +112,6 @@ func (t *Transfer) Pull(w *Window, keys [][]byte) {
 			return
 		}
 	}
-	w.src.fails.Store(0)
 }
 
 // fetch asks the source for keys and adds what it gives.
@@ -138,6 +137,7 @@ func (t *Transfer) fetch(w *Window, fs []*flight) {
 			t.figures.failures.Add(1)
 			return
 		}
+		w.src.answered()
 		var later []*flight
 		for i, e := range got {
 			switch {

@@ -274,6 +274,9 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	case v.Kind == resp.Error:
 		return handoff.Answer{Why: text}, nil
 	case text == ready:
+		if len(a.Pull) > 0 { // it serves some of them; what they hold will be asked for in a moment
+			n.takes.dial(view.Member(i).Addr())
+		}
 		return handoff.Answer{Ready: true}, nil
 	}
 	return parseAgreement(text)

@@ -183,6 +183,17 @@ func (t *takes) open(o link.Options) (err error) {
 	return err
 }
 
+// dial opens the links to a node, in the background.
+func (t *takes) dial(addr string) {
+	for _, links := range []*link.Peers{t.single, t.many} {
+		t.n.transfer.Background(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, link.DefaultDialTimeout)
+			defer cancel()
+			_, _ = links.Conn(ctx, addr) // who needs the link will see why not
+		})
+	}
+}
+
 func (t *takes) do(ctx context.Context, links *link.Peers, to handoff.Peer, args ...[]byte) (resp.Value, error) {
 	view := t.n.View()
 	i, ok := view.Index(to.ID)
