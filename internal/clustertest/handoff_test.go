@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache/internal/link"
+	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -134,11 +135,14 @@ type move struct {
 	key  string
 }
 
+// atOnce makes a node join and leave in one step.
+func atOnce(o *node.Options) { o.Steps.Join = 1 }
+
 // inMove gives a the keys of a slot (setup writes them there by their names
 // {tag}:...), lets b join, and calls fn when b serves the slot.
 func inMove(t *testing.T, setup func(m *move), fn func(t *testing.T, m *move)) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		m := &move{Sim: s, a: s.Add("a", "a"), b: s.Open("b", nil, "a:7001")}
+		m := &move{Sim: s, a: s.Add("a", "a"), b: s.Open("b", atOnce, "a:7001")}
 		m.b.Node.PauseTransfer(true)
 		// Where it will be: the same two nodes in a View.
 		m.slot = slotOfSecond(t)
@@ -314,4 +318,273 @@ func TestNothingComesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateAnswer: the old owner does not answer in time. The request goes on
+// without; what comes later is taken only where nothing has been written.
+func TestLateAnswer(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written meanwhile: %v", written), func(t *testing.T) {
+			inMove(t, set(), func(t *testing.T, m *move) {
+				wantText(t, m.Do("b", "GET", m.named("Z")), "") // the link is open
+				m.Net.Block("a", "b", true)
+				began := time.Now()
+				wantText(t, m.Do("b", "GET", m.key), "")
+				if d := time.Since(began); d < 10*time.Millisecond || d > 15*time.Millisecond {
+					t.Errorf("the request took %v", d)
+				}
+				want := "old"
+				if written {
+					want = "new"
+					wantText(t, m.Do("b", "SET", m.key, want), "OK")
+				}
+				pass(100 * time.Millisecond)
+				m.Net.Block("a", "b", false)
+				pass(100 * time.Millisecond)
+				wantText(t, m.Do("b", "GET", m.key), want)
+			})
+		})
+	}
+}
+
+// TestPausedOwnerDoesNotSlowDown: after a few requests in vain nobody waits for the
+// old owner for a while.
+func TestPausedOwnerDoesNotSlowDown(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		m.Net.Block("a", "b", true)
+		began := time.Now()
+		for i := range 100 {
+			m.Do("b", "GET", m.named(fmt.Sprint(i)))
+		}
+		if d := time.Since(began); d > 400*time.Millisecond {
+			t.Fatalf("100 requests took %v", d)
+		}
+		m.Net.Block("a", "b", false)
+	})
+}
+
+// TestCededKeysAreCountedOnce: no command of the old owner shows them.
+func TestCededKeysAreCountedOnce(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		if n := m.a.Node.CededSlots(); n != 1 {
+			t.Fatalf("a keeps %d slots, want 1", n)
+		}
+		slot := fmt.Sprint(m.slot)
+		wantText(t, m.Do("a", "DBSIZE"), "0")
+		wantText(t, m.Do("a", "RANDOMKEY"), "")
+		wantText(t, m.Do("a", "CLUSTER", "COUNTKEYSINSLOT", slot), "0")
+		for _, args := range [][]string{{"KEYS", "*"}, {"CLUSTER", "GETKEYSINSLOT", slot, "10"}} {
+			if v := m.Do("a", args...); len(v.Elems) != 0 {
+				t.Errorf("%q shows %d keys", args, len(v.Elems))
+			}
+		}
+		if v := m.Do("a", "SCAN", "0", "COUNT", "1000"); len(v.Elems[1].Elems) != 0 {
+			t.Error("SCAN shows them")
+		}
+		if v := m.Do("a", "INFO", "keyspace"); strings.Contains(v.Text(), "keys=") {
+			t.Errorf("INFO shows %q", v.Text())
+		}
+		if v := m.Do("a", "CLUSTER", "SLOT-STATS", "SLOTSRANGE", slot, slot); len(v.Elems) != 0 {
+			t.Error("SLOT-STATS shows them")
+		}
+		if v := m.Do("a", "INFO", "cluster"); !strings.Contains(v.Text(), "ringcache_handoff_ceded_slots:1\r\n") {
+			t.Errorf("INFO does not tell of the slot: %q", v.Text())
+		}
+		m.release(t)
+		wantText(t, m.Do("b", "DBSIZE"), "1")
+	})
+}
+
+// TestTransactionsFindMovedKeys: WATCH and EXEC take over what they need first.
+func TestTransactionsFindMovedKeys(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		c, err := link.Dial(t.Context(), "b:7001", link.Options{Dialer: m.Net.Dialer("client")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		do := func(args ...string) resp.Value {
+			v, err := c.Do(t.Context(), resp.AppendCommandStrings(nil, args...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		wantText(t, do("WATCH", m.key), "OK")
+		m.release(t) // what comes now must not count as a change
+		wantText(t, do("MULTI"), "OK")
+		wantText(t, do("GET", m.key), "QUEUED")
+		wantText(t, do("APPEND", m.key, "er"), "QUEUED")
+		if v := do("EXEC"); len(v.Elems) != 2 || v.Elems[0].Text() != "old" || v.Elems[1].Int != 5 {
+			t.Fatalf("EXEC gives %v", v)
+		}
+	})
+	inMove(t, set(), func(t *testing.T, m *move) {
+		c, err := link.Dial(t.Context(), "b:7001", link.Options{Dialer: m.Net.Dialer("client")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, args := range [][]string{{"MULTI"}, {"GET", m.key}, {"EXEC"}} {
+			v, err := c.Do(t.Context(), resp.AppendCommandStrings(nil, args...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if args[0] == "EXEC" && (len(v.Elems) != 1 || v.Elems[0].Text() != "old") {
+				t.Fatalf("EXEC gives %v", v)
+			}
+		}
+	})
+}
+
+// TestEmbeddedCallsFindMovedKeys: calls of the program around the node do.
+func TestEmbeddedCallsFindMovedKeys(t *testing.T) {
+	inMove(t, func(m *move) { set()(m); m.Do("a", "SET", m.named("d"), "x") }, func(t *testing.T, m *move) {
+		if found, err := m.b.Node.Delete(t.Context(), m.named("d")); !found || err != nil {
+			t.Errorf("Delete: %v %v", found, err)
+		}
+		many, err := m.b.Node.GetMany(t.Context(), m.key, m.named("d"))
+		if err != nil || len(many) != 1 || string(many[m.key]) != "old" {
+			t.Errorf("GetMany: %q %v", many, err)
+		}
+		if v, err := m.b.Node.Get(t.Context(), m.key); string(v) != "old" || err != nil {
+			t.Errorf("Get: %q %v", v, err)
+		}
+	})
+}
+
+// TestBigValuesMove: a key of the largest size, and many of them.
+func TestBigValuesMove(t *testing.T) {
+	big := strings.Repeat("x", 256<<10)
+	inMove(t, func(m *move) {
+		for i := range 8 {
+			m.Do("a", "SET", m.named(fmt.Sprint(i)), big)
+		}
+	}, func(t *testing.T, m *move) {
+		v := m.Do("b", "MGET", m.named("0"), m.named("1"), m.named("2"), m.named("3"), m.named("4"), m.named("5"))
+		for i, e := range v.Elems {
+			if len(e.Str) != len(big) {
+				t.Errorf("value %d has %d bytes", i, len(e.Str))
+			}
+		}
+		m.release(t)
+		for i := range 8 {
+			if n := m.Do("b", "STRLEN", m.named(fmt.Sprint(i))).Int; n != int64(len(big)) {
+				t.Errorf("value %d has %d bytes", i, n)
+			}
+		}
+	})
+}
+
+// TestSourceDiesDuringMove: what was not taken is lost, nothing else happens.
+func TestSourceDiesDuringMove(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		m.Kill("a")
+		m.Rumours.Bury(m.ID("b"), m.ID("a"))
+		pass(2 * time.Second)
+		wantText(t, m.Do("b", "GET", m.key), "")
+		if n := m.b.Node.WindowsOpen(); n != 0 {
+			t.Errorf("%d windows are open", n)
+		}
+		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
+		wantText(t, m.Do("b", "GET", m.key), "new")
+	})
+}
+
+// TestSlotComesBackDuringMove: b leaves while a still has keys of its slots. a must
+// not serve what it kept, since b may have written since.
+func TestSlotComesBackDuringMove(t *testing.T) {
+	inMove(t, func(m *move) { set()(m); m.Do("a", "SET", m.named("d"), "x") }, func(t *testing.T, m *move) {
+		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
+		wantText(t, m.Do("b", "DEL", m.named("d")), "1")
+		if err := m.b.Node.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, m.Do("a", "GET", m.key), "new")
+		wantText(t, m.Do("a", "GET", m.named("d")), "")
+	})
+}
+
+// TestRestartDuringMove: b is killed and back before anybody has noticed. What it
+// had is lost; what a still keeps from before b is older, and must not come.
+func TestRestartDuringMove(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
+		m.Kill("b")
+		pass(200 * time.Millisecond)
+		m.Add("b", "a")
+		m.Settled(m.slot)
+		wantText(t, m.Do("b", "GET", m.key), "")
+		m.quiet(t)
+	})
+}
+
+// TestWarmRestartKeepsNothingCeded: what a node kept for another is not there when
+// it comes back.
+func TestWarmRestartKeepsNothingCeded(t *testing.T) {
+	dir := t.TempDir()
+	simulate(t, func(t *testing.T, s *Sim) {
+		openWarm(t, s, "a", dir, "a")
+		keys := 0
+		for slot := range uint16(ring.Slots) {
+			if slot%64 == 0 {
+				wantText(t, s.Do("a", "SET", keyOf(slot), "v"), "OK")
+				keys++
+			}
+		}
+		b := s.Open("b", atOnce, "a:7001")
+		b.Node.PauseTransfer(true)
+		if err := b.Node.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Settled(watched()...)
+		gone := s.Get("a").Node.CededSlots()
+		if gone == 0 {
+			t.Fatal("no slot with keys has moved")
+		}
+		s.Kill("a")
+		a := openWarm(t, s, "a", dir, "b")
+		s.Settled(watched()...)
+		if n := a.Node.Engine().Stats().Keys; n != int64(keys-gone) {
+			t.Fatalf("%d keys are back of the %d that a served", n, keys-gone)
+		}
+	})
+}
+
+// TestCededContentIsDroppedInTime: a taker that never comes does not keep memory.
+func TestCededContentIsDroppedInTime(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		pass(9 * time.Minute)
+		if n := m.a.Node.Engine().Stats().Keys; n != 1 {
+			t.Fatalf("after 9 minutes a has %d keys", n)
+		}
+		pass(90 * time.Second)
+		if n := m.a.Node.Engine().Stats().Keys; n != 0 {
+			t.Fatalf("after more than 10 minutes a has %d keys", n)
+		}
+		wantText(t, m.Do("b", "GET", m.key), "")
+	})
+}
+
+// TestDrainWaitsForTheTaker: the leaving node keeps its keys until they are taken,
+// or until its time is over.
+func TestDrainWaitsForTheTaker(t *testing.T) {
+	inMove(t, set(), func(t *testing.T, m *move) {
+		m.release(t)
+		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
+		m.a.Node.PauseTransfer(true)
+		done := make(chan error, 1)
+		go func() { done <- m.b.Node.Drain(t.Context()) }()
+		pass(5 * time.Second)
+		select {
+		case err := <-done:
+			t.Fatalf("it left before its keys were taken: %v", err)
+		default:
+		}
+		m.a.Node.PauseTransfer(false)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, m.Do("a", "GET", m.key), "new")
+	})
 }

@@ -232,6 +232,7 @@ func TestPlanComesTrue(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		wantText(t, s.Do("a", "RING", "WEIGHT", "b:7001", "0.25"), "OK")
+		s.weighed(t, "b", 0.25)
 		s.Settled(watched()...)
 		check(p, "c")
 		p = ringOf[operate.Plan](t, s, "c", "PLAN", "REMOVE", "b:7001")
@@ -255,6 +256,7 @@ func TestRingEvents(t *testing.T) {
 		s.Settled(watched()...)
 		wantText(t, s.Do("b", "RING", "PIN", "3", "a:7001"), "OK")
 		wantText(t, s.Do("a", "RING", "WEIGHT", "b:7001", "2"), "OK")
+		s.weighed(t, "b", 2)
 		s.Settled(watched()...)
 		s.Kill("b")
 		s.Rumours.Bury(s.ID("a"), s.ID("b"))
@@ -270,7 +272,7 @@ func TestRingEvents(t *testing.T) {
 		}
 		text := strings.Join(got, "\n")
 		for _, want := range []string{"member b:7001 is a member now", "state b:7001 active", "slots change their owner, 2 members", "pins  pins came from another member: 1 slots are pinned",
-			"weight b:7001 weight 2, was 1", "health b:7001 dead, was alive", "member b:7001 is out: taken for dead", "slots have gone to other nodes, after "} {
+			"weight b:7001 weight 1.125, was 1\n", "weight b:7001 weight 2, was 1.875", "health b:7001 dead, was alive", "member b:7001 is out: taken for dead", "slots have gone to other nodes, after "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no event %q in:\n%s", want, text)
 			}

@@ -145,6 +145,12 @@ func TestDrainIsBounded(t *testing.T) {
 	})
 }
 
+// weighed waits until a node has got a weight step by step, as the first one sees it.
+func (s *Sim) weighed(t *testing.T, name string, weight float64) {
+	t.Helper()
+	follow(t, s.Nodes[0], func(v *topology.View) bool { m := entry(s, v, name); return m.Weight == weight && m.Progress == 0 }, func(*topology.View) {})
+}
+
 // TestWeightInSteps: a node gets twice its weight, then none, while it serves.
 func TestWeightInSteps(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {

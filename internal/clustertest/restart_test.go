@@ -85,6 +85,9 @@ func TestRestartBeforeAnybodyNoticed(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
+		if !isActive(s, "b")(b.Node.View()) { // steps would move slots of a and c
+			t.Errorf("after its start: %s", members(b.Node.View()))
+		}
 		v, path := s.Follow(1, "a", "GET", keyOf(slot))
 		if !v.IsNull() {
 			t.Errorf("by %v: %q", path, v.Text())

@@ -118,11 +118,16 @@ func (n *Node) awaitRelease(ctx context.Context) error {
 func (n *Node) awaitFetched(ctx context.Context, until time.Time) {
 	t := time.NewTicker(rampTick)
 	defer t.Stop()
-	for n.contents.CededSlots() > 0 && time.Now().Before(until) {
+	for {
+		changed := n.barrier.Changed()
+		if n.contents.CededSlots() == 0 || !time.Now().Before(until) {
+			return
+		}
 		if staying, _ := others(n.View(), n.id); staying == 0 || n.hurry.Load() {
 			return
 		}
 		select {
+		case <-changed:
 		case <-t.C:
 		case <-ctx.Done():
 			return

@@ -106,7 +106,8 @@ type ramp struct {
 	now Ramp // guarded by mu
 }
 
-// contents is what a change needs to know of the content behind the slots.
+// contents is what a change needs to know of the content behind the slots; a Node
+// is one.
 type contents interface {
 	// WindowsOpen is how many slots of this node have content that is still at
 	// their owner before; CededSlots how many slots that this node gave up have

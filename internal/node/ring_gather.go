@@ -102,7 +102,7 @@ func (n *Node) ringForPeer(args [][]byte, w *resp.Writer) {
 func (n *Node) weightForPeer(text []byte, w *resp.Writer) {
 	weight, err := parseWeight(text)
 	if err == nil {
-		err = n.announce(func(m *topology.Member) { m.Weight = weight })
+		err = n.SetWeight(weight) // in steps
 	}
 	if err != nil {
 		w.Error("ERR " + err.Error())
