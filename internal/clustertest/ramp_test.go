@@ -233,9 +233,9 @@ func halfway(t *testing.T, s *Sim, name string) *SimNode {
 	return n
 }
 
-// TestCancelledJoin: a joiner dies half way. The owners of before have their slots
+// TestCancelledJoinInSteps: a joiner dies half way. The owners of before have their slots
 // back, in the same places, and all that they have served without a break.
-func TestCancelledJoin(t *testing.T) {
+func TestCancelledJoinInSteps(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
 		a := s.Add("a", "a")
 		b := s.Add("b", "a")

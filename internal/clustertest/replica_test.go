@@ -74,14 +74,14 @@ func die(s *Sim, names ...string) {
 	}
 }
 
-// entry is a key of a slot as its owner has it.
-type entry struct {
+// stored is a key of a slot as its owner has it.
+type stored struct {
 	value string
 	ttl   time.Duration // 0: none
 }
 
 // look reads a key at the node that serves its slot.
-func look(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, ok bool) {
+func look(t *testing.T, s *Sim, slot uint16, key string) (e stored, at string, ok bool) {
 	t.Helper()
 	by := s.Servers(slot)
 	if len(by) != 1 {
@@ -90,7 +90,7 @@ func look(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, ok
 	eng := s.Get(by[0]).Node.Engine()
 	v, deadline, err := eng.Get(slot, []byte(key), nil)
 	if err != nil {
-		return entry{}, by[0], false
+		return stored{}, by[0], false
 	}
 	if deadline != 0 {
 		e.ttl = time.Duration(deadline-eng.Now()) * time.Millisecond
@@ -99,8 +99,8 @@ func look(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, ok
 	return e, by[0], true
 }
 
-// set stores a key at the owner of its slot.
-func set(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
+// setAt stores a key at the owner of its slot.
+func setAt(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
 	t.Helper()
 	deadline := int64(0)
 	if ttl > 0 {
@@ -128,10 +128,10 @@ func TestOwnerDies(t *testing.T) {
 		b := s.Get("b")
 		slots := slotsOf(b, "b")
 		for slot := range slots {
-			set(t, b, slot, "keep", "old", 0)
-			set(t, b, slot, "ttl", "v", 10*time.Minute)
-			set(t, b, slot, "gone", "old", 0)
-			set(t, b, slot, "short", "v", 2*time.Second)
+			setAt(t, b, slot, "keep", "old", 0)
+			setAt(t, b, slot, "ttl", "v", 10*time.Minute)
+			setAt(t, b, slot, "gone", "old", 0)
+			setAt(t, b, slot, "short", "v", 2*time.Second)
 		}
 		copied(t, s, 1, "b")
 		if n := dbSizes(s); n != int64(4*len(slots)) {
@@ -139,7 +139,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		pass(time.Second)
 		for slot := range slots {
-			set(t, b, slot, "keep", "new", 0)
+			setAt(t, b, slot, "keep", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +191,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				n := 0
 				for slot := range slots {
 					for i := range 4 {
-						set(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
+						setAt(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
 					}
 					if _, err := b.Node.Engine().Delete(slot, []byte("k1")); err != nil {
 						t.Fatal(err)
@@ -204,7 +204,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				pass(time.Second + after)
 				for slot := range slots {
 					if slot%2 == 0 {
-						set(t, b, slot, "k2", "new", 0)
+						setAt(t, b, slot, "k2", "new", 0)
 					}
 				}
 				pass(5 * time.Millisecond)
@@ -246,7 +246,7 @@ func TestLagBeforeDeath(t *testing.T) {
 		for round = 1; round <= 40; round++ {
 			for slot := range slots {
 				if slot%32 == 0 {
-					set(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
+					setAt(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
 				}
 			}
 			if round%13 == 0 {
@@ -275,11 +275,11 @@ func TestSuccessorDies(t *testing.T) {
 		replicaCluster(t, s, 1, "a", "b", "c", "d")
 		slots := slotsOf(s.Get("b"), "b")
 		for slot := range slots {
-			set(t, s.Get("b"), slot, "k", "v", 0)
+			setAt(t, s.Get("b"), slot, "k", "v", 0)
 		}
 		copied(t, s, 1, "b")
 		s.Kill("c")
-		set(t, s.Get("b"), ownedBy(t, s.Get("b"), "b", func(slot uint16) bool {
+		setAt(t, s.Get("b"), ownedBy(t, s.Get("b"), "b", func(slot uint16) bool {
 			v := s.Get("b").Node.View()
 			return v.Member(v.Successor(slot)).Host == "c"
 		}), "k", "w", 0)
@@ -309,8 +309,8 @@ func TestOwnerAndSuccessorDie(t *testing.T) {
 		v := s.Get("a").Node.View()
 		for slot := range uint16(ring.Slots) {
 			owner := s.Get(v.OwnerMember(slot).Host)
-			set(t, owner, slot, "k", "old", 0)
-			set(t, owner, slot, "k", fmt.Sprint(slot), 0)
+			setAt(t, owner, slot, "k", "old", 0)
+			setAt(t, owner, slot, "k", fmt.Sprint(slot), 0)
 		}
 		copied(t, s, 1, "a", "b", "c", "d")
 		die(s, "b", "c")
@@ -347,8 +347,8 @@ func TestRestartWithCopies(t *testing.T) {
 		replicaCluster(t, s, 1, "a", "b", "c")
 		slots := slotsOf(s.Get("b"), "b")
 		for slot := range slots {
-			set(t, s.Get("b"), slot, "k", "old", 0)
-			set(t, s.Get("b"), slot, "gone", "old", 0)
+			setAt(t, s.Get("b"), slot, "k", "old", 0)
+			setAt(t, s.Get("b"), slot, "gone", "old", 0)
 		}
 		copied(t, s, 1, "b")
 		s.Kill("b")
@@ -359,7 +359,7 @@ func TestRestartWithCopies(t *testing.T) {
 			if !b.Node.Serving(slot) {
 				t.Fatalf("slot %d has moved", slot)
 			}
-			set(t, b, slot, "k", "new", 0)
+			setAt(t, b, slot, "k", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
 			}
@@ -390,7 +390,7 @@ func TestRollingRestart(t *testing.T) {
 				if len(by) != 1 {
 					t.Fatalf("slot %d is served by %v", slot, by)
 				}
-				set(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
+				setAt(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
 			}
 		}
 		check := func(what string) {
@@ -431,7 +431,7 @@ func TestTwoCopies(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
 		replicaCluster(t, s, 2, "a", "b", "c")
 		for slot := range slotsOf(s.Get("b"), "b") {
-			set(t, s.Get("b"), slot, "k", "v", 0)
+			setAt(t, s.Get("b"), slot, "k", "v", 0)
 		}
 		slots := slotsOf(s.Get("b"), "b")
 		copied(t, s, 2, "b")
@@ -520,7 +520,7 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		a, b := s.Get("a"), s.Get("b")
 		value := strings.Repeat("v", 200)
 		for slot := range slotsOf(b, "b") {
-			set(t, b, slot, "k", value, 0)
+			setAt(t, b, slot, "k", value, 0)
 		}
 		copied(t, s, 1, "b")
 		if st := a.Node.Engine().Stats(); st.SpareKeys == 0 {
@@ -529,7 +529,7 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		n := 0
 		for i := 0; a.Node.Engine().Stats().SpareKeys > 0; i++ {
 			for slot := range slotsOf(a, "a") {
-				set(t, a, slot, fmt.Sprint("k", i), value, 0)
+				setAt(t, a, slot, fmt.Sprint("k", i), value, 0)
 				n++
 			}
 			pass(10 * time.Millisecond)

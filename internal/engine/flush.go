@@ -19,6 +19,7 @@ type trashSlot struct {
 // that was asked of a previous owner before it can still be added. A shard is held
 // for as long as its slots take, however much they hold.
 func (e *Engine) Flush() {
+	e.flushes.Add(1)
 	e.clearing.Lock()
 	defer e.clearing.Unlock()
 	for i := range e.shards {
@@ -68,6 +69,7 @@ func (s *shard) detach() (keys int, rest trash) {
 		keys += int(st.keys.Load())
 		st.keys.Store(0)
 		st.bytes.Store(0)
+		st.spareVols = 0
 	}
 	rest.segs, rest.ghosts = s.segs, s.ghosts.blocks
 	s.ghosts = ghosts{}

@@ -243,23 +243,6 @@ func (e *Engine) DropSlot(slot uint16) int {
 // minTime is before every deadline: nothing is expired then.
 const minTime = -1 << 63
 
-// Flush removes everything, shard by shard, and closes all pull windows: of
-// what was stored before the call nothing is left when it returns, and nothing
-// that was asked of a previous owner before it can still be added.
-func (e *Engine) Flush() {
-	e.flushes.Add(1)
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		s.invalidated += int64(s.clear())
-		s.emit(EventFlush, AllSlots, nil, 0)
-		s.unlock()
-	}
-	if o := e.observer.Load(); o != nil {
-		(*o).Flushed()
-	}
-}
-
 // Flushes counts the calls of Flush, those under way included.
 func (e *Engine) Flushes() uint64 { return e.flushes.Load() }
 
