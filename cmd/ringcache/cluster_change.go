@@ -135,10 +135,47 @@ supervisor that starts it again brings it back: stop it there.`,
 
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Watch the changes that run", Args: subcommandArgs, RunE: help,
-		Long: `Watch the changes that run: slots and keys on their way. See docs/operations.md.`,
+		Use: "migrate", Short: "Watch, pause and pace the changes that run", Args: subcommandArgs, RunE: help,
+		Long: `Watch the changes that run, slots and keys on their way; pause the transfer of keys,
+or set its pace. See docs/operations.md.`,
 	}
-	cmd.AddCommand(newMigrateWatch())
+	cmd.AddCommand(newMigrateWatch(), order(&cobra.Command{
+		Use: "pause", Short: "Pause the transfer of keys", Args: cobra.NoArgs, Example: "  ringcache migrate pause",
+		Long: `Pause the transfer of keys on all members. Slots change their owners all the same, and
+a request for a key that has not come yet fetches it; what has not come after ten
+minutes is dropped. It lasts until it is resumed, or the node restarts.`,
+	}, func([]string) []string { return []string{"MIGRATE", "PAUSE"} }, func([]string, string) string { return "paused on all members" }), order(&cobra.Command{
+		Use: "resume", Short: "Resume the transfer of keys", Args: cobra.NoArgs, Example: "  ringcache migrate resume",
+		Long: `Resume the transfer of keys on all members.`,
+	}, func([]string) []string { return []string{"MIGRATE", "RESUME"} }, func([]string, string) string { return "resumed on all members" }), newMigrateRate())
+	return cmd
+}
+
+func newMigrateRate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rate KEYS [BYTES]", Short: "Set the pace of transfers", Args: cobra.RangeArgs(1, 2), Example: "  ringcache migrate rate 20000\n  ringcache migrate rate 5000 16mb",
+		Long: `Set how many keys per second, and bytes (16mb), each node takes over from each source
+on all members. It lasts until a node restarts; warm-rate and warm-bytes are the
+keys of its configuration.`,
+	}
+	o := addOperator(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		words := []string{"MIGRATE", "RATE", args[0]}
+		if len(args) > 1 {
+			n, err := parseBytes(args[1])
+			if err != nil {
+				return usage(fmt.Errorf("bytes %q: %w", args[1], err))
+			}
+			words = append(words, fmt.Sprint(n))
+		}
+		return o.run(func(c *operate.Client) error {
+			if _, err := c.Order(cmd.Context(), words...); err != nil {
+				return plain(err)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "set on all members")
+			return err
+		})
+	}
 	return cmd
 }
 

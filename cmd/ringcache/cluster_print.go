@@ -164,17 +164,20 @@ func changeLines(changes []operate.Change) (lines []string) {
 		if c.PeerAddr != "" {
 			name += " with " + c.PeerAddr
 		}
-		text := fmt.Sprintf("%d of %d slots", c.Done, c.Slots)
+		var parts []string
+		if c.Slots > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %d slots", c.Done, c.Slots))
+		}
 		if c.Keys > 0 || c.Left > 0 {
-			text += fmt.Sprintf(", %d keys, %s, %.0f keys/s", c.Keys, bytesText(c.Bytes), c.Rate)
+			parts = append(parts, fmt.Sprintf("%d keys", c.Keys), bytesText(c.Bytes), fmt.Sprintf("%.0f keys/s", c.Rate))
 		}
 		switch {
 		case c.Paused:
-			text += ", paused"
+			parts = append(parts, "paused")
 		case c.ETAMS >= 0 && c.Percent < 100:
-			text += ", " + (time.Duration(c.ETAMS) * time.Millisecond).Round(time.Second).String() + " left"
+			parts = append(parts, (time.Duration(c.ETAMS)*time.Millisecond).Round(time.Second).String()+" left")
 		}
-		lines = append(lines, barLine(name, c.Percent/100, text))
+		lines = append(lines, barLine(name, c.Percent/100, strings.Join(parts, ", ")))
 	}
 	return lines
 }

@@ -152,6 +152,18 @@ func TestClusterWeightAndDrain(t *testing.T) {
 	if s := clusterJSON[operate.Status](t, addrs[0], "status"); s.Members != 1 || s.State != operate.StateOK {
 		t.Errorf("%+v", s)
 	}
+	for _, tc := range []struct{ line, want string }{
+		{"pause", "paused on all members\n"}, {"rate 900 1mb", "set on all members\n"}, {"resume", "resumed on all members\n"},
+	} {
+		if out, _ := runTo(t, exitOK, command(t, nil, append(strings.Fields("migrate "+tc.line), "--addr", addrs[0])...)); out != tc.want {
+			t.Errorf("migrate %s: %q", tc.line, out)
+		}
+	}
+	if f := clusterJSON[[]operate.Node](t, addrs[0], "nodes")[0].Figures; f.KeysLimit != 900 || f.BytesLimit != 1<<20 || f.Paused {
+		t.Errorf("%+v", f)
+	}
+	_, said := runTo(t, exitFailed, command(t, nil, "migrate", "rate", "0", "--addr", addrs[0]))
+	contains(t, said, `ringcache: rate "0" must be 1 to`)
 	out, stderr := runTo(t, exitOK, command(t, nil, "migrate", "watch", "--addr", addrs[0]))
 	if out != "no change runs\n" || stderr != "" {
 		t.Errorf("%q, %q", out, stderr)

@@ -285,6 +285,7 @@ const (
 	RingEvents
 	RingGroup
 	RingHelp
+	RingMigrate
 	RingNodes
 	RingPin
 	RingPins

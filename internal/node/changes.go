@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/handoff"
 	"github.com/ringcache/ringcache/internal/operate"
 	"github.com/ringcache/ringcache/internal/ring"
 )
@@ -38,7 +39,8 @@ type changes struct {
 	mu            sync.Mutex
 	last          uint64 // ID of the latest change of the barrier
 	open, release *running
-	samples       [rateSpan + 1]sample // a second apart, the latest at [0]
+	transfers     map[uint64]handoff.Change // those that run, by ID
+	samples       [rateSpan + 1]sample      // a second apart, the latest at [0]
 }
 
 // rates are per second.
@@ -53,6 +55,7 @@ func (n *Node) changeLoop() {
 	for {
 		changed := n.barrier.Changed() // before the look, so that no change is missed
 		n.lookAtBarrier()
+		n.noteTransfers(n.clock.millis())
 		select {
 		case <-changed:
 		case now := <-t.C:
@@ -153,6 +156,7 @@ func (n *Node) ownChanges() []operate.Change {
 	phase(changeOpen, c.open)
 	phase(changeRelease, c.release)
 	c.mu.Unlock()
+	out = append(out, n.transferred()...)
 	for i := range out {
 		out[i].Node, out[i].Addr = n.id.String(), self.Addr()
 	}
@@ -193,6 +197,7 @@ func (n *Node) figures() operate.Figures {
 			f.Serving++
 		}
 	}
+	n.transferFigures(&f)
 	return f
 }
 

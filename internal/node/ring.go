@@ -51,6 +51,8 @@ func (n *Node) ring(cmd *command.Command, args [][]byte, w *resp.Writer) {
 		n.ringWeight(args[2], args[3], w)
 	case command.RingDrain:
 		n.passOn(args[2], w, "DRAIN")
+	case command.RingMigrate:
+		n.ringMigrate(args[2:], w)
 	case command.RingHelp:
 		help(w, sub.Parent.HelpLines())
 	default:

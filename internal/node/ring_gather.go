@@ -94,6 +94,8 @@ func (n *Node) ringForPeer(args [][]byte, w *resp.Writer) {
 		n.weightForPeer(args[2], w)
 	case what == "DRAIN":
 		n.drainForPeer(w)
+	case what == "MIGRATE" && len(args) > 2:
+		n.migrateForPeer(args[2:], w)
 	default:
 		w.Error("ERR this node does not know RC.RING " + what[:min(len(what), 32)])
 	}

@@ -82,7 +82,7 @@ func TestRingPlan(t *testing.T) {
 	}
 	st := n.Engine().Stats()
 	p := ask[operate.Plan](t, n, 3, "PLAN ADD COUNT 3")
-	if p.Exact || p.Slots < 11000 || p.Slots > 13500 || p.Keys < 600 || p.Keys > 900 || p.Bytes <= 0 || len(p.Moves) != 3 || len(p.Nodes) != 4 || p.Share < 0.6 || p.DurationMS != 0 {
+	if p.Exact || p.Slots < 11000 || p.Slots > 13500 || p.Keys < 600 || p.Keys > 900 || p.Bytes <= 0 || len(p.Moves) != 3 || len(p.Nodes) != 4 || p.Share < 0.6 || p.DurationMS < 40 || p.DurationMS > 70 {
 		t.Errorf("%+v", p)
 	}
 	slots, keys := 0, int64(0)
@@ -112,6 +112,39 @@ func TestRingPlan(t *testing.T) {
 	p = ask[operate.Plan](t, n, 3, "PLAN REMOVE "+n.ID().String())
 	if len(p.Warnings) != 1 || p.Warnings[0] != "nobody would own any slot" || p.Slots != 16384 || p.Moves[0].To != "" {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestRingMigrate(t *testing.T) {
+	n := alone(t, func(o *Options) { o.WarmRate, o.WarmBytes = 700, 1<<20 })
+	const syntax = "ERR syntax error: MIGRATE PAUSE | RESUME | RATE keys-per-second [bytes-per-second]"
+	for _, tc := range []struct {
+		line, want  string
+		paused      bool
+		keys, bytes float64
+	}{
+		{"MIGRATE STOP", syntax, false, 700, 1 << 20}, {"MIGRATE PAUSE now", syntax, false, 700, 1 << 20}, {"MIGRATE RATE", syntax, false, 700, 1 << 20},
+		{"MIGRATE RATE 0", `ERR rate "0" must be 1 to 10000000 keys per second`, false, 700, 1 << 20},
+		{"MIGRATE RATE x", `ERR rate "x" must be 1 to 10000000 keys per second`, false, 700, 1 << 20},
+		{"MIGRATE RATE 5 1", `ERR rate "1" must be 65536 to 1099511627776 bytes per second`, false, 700, 1 << 20},
+		{"MIGRATE PAUSE", "OK", true, 700, 1 << 20},
+		{"MIGRATE RATE 900", "OK", true, 900, 1 << 20},
+		{"MIGRATE RATE 50 65536", "OK", true, 50, 65536},
+		{"MIGRATE resume", "OK", false, 50, 65536},
+	} {
+		if got := run(t, n, 2, strings.Fields("RING "+tc.line)...).Text(); got != tc.want {
+			t.Errorf("RING %s: %q, want %q", tc.line, got, tc.want)
+		}
+		f := ask[[]operate.Node](t, n, 3, "NODES")[0].Figures
+		if f.Paused != tc.paused || f.KeysLimit != tc.keys || f.BytesLimit != tc.bytes || !f.Transfers {
+			t.Errorf("after RING %s: %+v", tc.line, f)
+		}
+	}
+	if s := ask[operate.Status](t, n, 3, "STATUS"); s.Paused {
+		t.Errorf("%+v", s)
+	}
+	if got := ask[[]operate.Event](t, n, 3, "EVENTS"); got[len(got)-1].Kind != "migrate" || got[len(got)-1].Text != "resume" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -189,6 +222,29 @@ func TestFollowBarrier(t *testing.T) {
 	}
 	if began, _ := c.follow(&c.open, 1, 6); began.id != 2 {
 		t.Errorf("the next one has ID %d", began.id)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	for _, tc := range []struct {
+		keys, left  int64
+		slots, done int
+		rate        float64
+		paused      bool
+		percent     float64
+		eta, after  int64
+	}{
+		{0, 0, 100, 0, 0, false, 0, -1, 0}, // nothing is known yet
+		{300, 100, 100, 10, 50, false, 75, 2000, 100},
+		{300, 100, 100, 10, 50, true, 75, -1, 100},
+		{300, 0, 40, 30, 10, false, 75, 10_000, 100}, // ten slots more, ten keys each
+		{300, 0, 40, 40, 10, false, 100, 0, 0},
+		{0, 0, 40, 10, 0, false, 25, -1, 0}, // empty slots
+	} {
+		e := operate.Change{Keys: tc.keys, Left: tc.left, Slots: tc.slots, Done: tc.done, Rate: tc.rate, Paused: tc.paused, ETAMS: -1}
+		if estimate(&e); e.Percent != tc.percent || e.ETAMS != tc.eta || e.Left != tc.after {
+			t.Errorf("%+v gives %+v", tc, e)
+		}
 	}
 }
 
