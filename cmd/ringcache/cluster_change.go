@@ -141,9 +141,9 @@ or set its pace. See docs/operations.md.`,
 	}
 	cmd.AddCommand(newMigrateWatch(), order(&cobra.Command{
 		Use: "pause", Short: "Pause the transfer of keys", Args: cobra.NoArgs, Example: "  ringcache migrate pause",
-		Long: `Pause the transfer of keys on all members. Slots change their owners all the same, and
-a request for a key that has not come yet fetches it; what has not come after ten
-minutes is dropped. It lasts until it is resumed, or the node restarts.`,
+		Long: `Pause the transfer of keys on all members. A request for a key that has not come yet
+fetches it; what has not come after ten minutes is dropped. Joins and changes of weight
+take no further step meanwhile. It lasts until it is resumed, or the node restarts.`,
 	}, func([]string) []string { return []string{"MIGRATE", "PAUSE"} }, func([]string, string) string { return "paused on all members" }), order(&cobra.Command{
 		Use: "resume", Short: "Resume the transfer of keys", Args: cobra.NoArgs, Example: "  ringcache migrate resume",
 		Long: `Resume the transfer of keys on all members.`,

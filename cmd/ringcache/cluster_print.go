@@ -69,7 +69,11 @@ func nodesTable(w io.Writer, nodes []operate.Node) {
 		if n.Progress > 0 {
 			state += " " + percentText(n.Progress)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%g\t%d\t%.2f", shortID(n.ID), n.Addr, state, n.Health, n.Weight, n.Slots, n.Share)
+		health := n.Health
+		if n.Degraded != "no" && n.Degraded != "" {
+			health += " (" + n.Degraded + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%g\t%d\t%.2f", shortID(n.ID), n.Addr, state, health, n.Weight, n.Slots, n.Share)
 		f := &n.Figures
 		if !n.Answers {
 			fmt.Fprintf(w, "\tno answer\t\t\t\t\t\t%s\n", n.Zone)
@@ -174,6 +178,8 @@ func changeLines(changes []operate.Change) (lines []string) {
 		switch {
 		case c.Paused:
 			parts = append(parts, "paused")
+		case c.WaitsFor != "":
+			parts = append(parts, "waits for "+c.WaitsFor)
 		case c.ETAMS >= 0 && c.Percent < 100:
 			parts = append(parts, (time.Duration(c.ETAMS)*time.Millisecond).Round(time.Second).String()+" left")
 		}

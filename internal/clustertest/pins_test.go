@@ -22,6 +22,19 @@ func ringOf[T any](t *testing.T, s *Sim, at string, words ...string) (out T) {
 	return out
 }
 
+// settled waits until the cluster is as it should be, by its own word.
+func settled(t *testing.T, s *Sim, at string) {
+	t.Helper()
+	var st operate.Status
+	for range 600 {
+		pass(time.Second)
+		if st = ringOf[operate.Status](t, s, at, "STATUS"); st.State == operate.StateOK {
+			return
+		}
+	}
+	t.Fatalf("after ten minutes: %+v", st)
+}
+
 // pinnedAlike fails unless all live nodes have the pins, "slot:host".
 func pinnedAlike(t *testing.T, s *Sim, want ...string) {
 	t.Helper()

@@ -156,7 +156,7 @@ func (n *Node) ownChanges() []operate.Change {
 	phase(changeOpen, c.open)
 	phase(changeRelease, c.release)
 	c.mu.Unlock()
-	out = append(out, n.transferred()...)
+	out = append(append(out, n.transferred()...), n.ramped(now)...)
 	for i := range out {
 		out[i].Node, out[i].Addr = n.id.String(), self.Addr()
 	}

@@ -56,16 +56,25 @@ func (n *Node) noteView(old, now *published) {
 		n.pins.meetAll(newcomers(old.view, now.view, n.id)...)
 		n.noteMembers(at, old, now)
 	}
-	before := map[topology.NodeID]membership.Health{}
-	for _, p := range old.snap.Members {
-		before[p.ID] = p.Health
+	before := map[topology.NodeID]string{}
+	for i := range old.snap.Members {
+		before[old.snap.Members[i].ID] = healthWord(&old.snap.Members[i])
 	}
-	for _, p := range now.snap.Members {
-		if was, known := before[p.ID]; known && was != p.Health {
-			m := p.Member
-			n.events.add(at, "health", &m, fmt.Sprintf("%s, was %s", p.Health, was))
+	for i := range now.snap.Members {
+		p := &now.snap.Members[i]
+		if was, known := before[p.ID]; known && was != healthWord(p) {
+			n.events.add(at, "health", &p.Member, fmt.Sprintf("%s, was %s", healthWord(p), was))
 		}
 	}
+}
+
+// healthWord is the health of a peer as operators see it: one that lives and serves
+// badly is degraded.
+func healthWord(p *membership.Peer) string {
+	if p.Health == membership.Alive && (p.Degraded || p.Failing) {
+		return "degraded"
+	}
+	return p.Health.String()
 }
 
 // noteMembers writes down who came, went and changed, and how many slots move.

@@ -293,8 +293,6 @@ func infoCluster(n *Node, t *infoText) {
 	t.add("ringcache_slots_releasing", releasing) // still served here for their next owner
 	infoHandoff(n, t)
 	infoChanges(n, t)
-	t.add("ringcache_slots_opening", opening)            // owned by the View, not yet served here
-	t.add("ringcache_slots_releasing", releasing)        // still served here for their next owner
 	t.add("ringcache_view_looks", n.gate.looks.Load())   // after a silence, see AwaitFresh
 	t.add("ringcache_view_losses", n.gate.denied.Load()) // of them, those that found the slots taken over
 	why := "no"

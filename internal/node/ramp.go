@@ -347,6 +347,8 @@ func (n *Node) awaitStep(ctx context.Context, until time.Time, last bool) bool {
 			opened = time.Time{}
 		case last || n.contents.WindowsOpen() == 0 && n.contents.CededSlots() == 0:
 			return true
+		case n.transfer.Paused(): // by an operator: a further step would add to what waits
+			opened = time.Time{}
 		case opened.IsZero():
 			opened = now
 		case now.Sub(opened) >= stepPause && n.contents.missPressure() <= n.o.Steps.MissBudget:

@@ -220,11 +220,19 @@ func (p *published) nodeLine(b *strings.Builder, m *topology.Member, flags, link
 }
 
 func (p *published) health(id topology.NodeID) membership.Health {
+	if peer := p.peer(id); peer != nil {
+		return peer.Health
+	}
+	return membership.Alive
+}
+
+// peer is what membership says of a member; nil: nothing.
+func (p *published) peer(id topology.NodeID) *membership.Peer {
 	i := slices.IndexFunc(p.snap.Members, func(m membership.Peer) bool { return m.ID == id })
 	if i < 0 {
-		return membership.Alive
+		return nil
 	}
-	return p.snap.Members[i].Health
+	return &p.snap.Members[i]
 }
 
 // infoText is CLUSTER INFO. The state is always ok: a part of a split cluster

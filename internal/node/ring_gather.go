@@ -204,7 +204,10 @@ func (n *Node) ringNodes() []operate.Node {
 	for i, reply := range answers {
 		m := v.Member(i)
 		e := operate.Node{ID: m.ID.String(), Addr: m.Addr(), Zone: m.Zone, Self: m.ID == n.id, State: m.State.String(),
-			Health: p.health(m.ID).String(), Weight: m.Weight, Progress: m.Progress, Slots: v.OwnedBy(i)}
+			Health: membership.Alive.String(), Degraded: "no", Weight: m.Weight, Progress: m.Progress, Slots: v.OwnedBy(i)}
+		if peer := p.peer(m.ID); peer != nil {
+			e.Health, e.Degraded, e.RTTUs = healthWord(peer), degradedWord(peer), peer.RTT.Microseconds()
+		}
 		if fair := ring.Slots * m.Weight * m.Presence(); fair > 0 {
 			e.Share = float64(e.Slots) * total / fair
 		}

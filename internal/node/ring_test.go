@@ -52,6 +52,11 @@ func TestRingReplies(t *testing.T) {
 			t.Errorf("RING %s: %q, want %q", tc.line, got, tc.want)
 		}
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n.Ramp().What != "" { // the weight is set in the background
+		<-tick.C
+	}
 	if help := flat(run(t, n, 2, "RING", "HELP")); !strings.HasPrefix(help, "[RING <subcommand> ") || !strings.Contains(help, "PLAN <ADD [COUNT count]") {
 		t.Error(help)
 	}

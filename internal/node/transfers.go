@@ -33,6 +33,28 @@ func (n *Node) transferred() (out []operate.Change) {
 	return out
 }
 
+// ramped is the change in steps of this node, if one is under way.
+func (n *Node) ramped(now int64) (out []operate.Change) {
+	r := n.Ramp()
+	if r.What == "" {
+		return nil
+	}
+	done := r.Progress
+	if r.What == rampDrain {
+		self := n.selfMember()
+		done = 1 - self.Presence()
+	}
+	e := operate.Change{ID: fmt.Sprintf("%s-r%d", n.id.String()[:8], r.Started.UnixMilli()), Kind: r.What, Percent: 100 * done,
+		BeganMS: r.Started.UnixMilli(), ETAMS: remaining(now-r.Started.UnixMilli(), done, 1-done)}
+	if !r.WaitingFor.IsZero() {
+		e.WaitsFor, e.ETAMS = addrIn(n.View(), r.WaitingFor), -1
+	}
+	return append(out, e)
+}
+
+// rampDrain is what Ramp calls a drain.
+const rampDrain = "drain"
+
 // estimate says how far a transfer is and when it will be done. A taker learns what is
 // left of a slot with its first keys; slots of which it knows nothing are taken to be
 // like those that are done.

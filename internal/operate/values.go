@@ -57,10 +57,12 @@ type Node struct {
 	ID       string  `json:"id"`
 	Addr     string  `json:"addr"`
 	Zone     string  `json:"zone"`
-	Self     bool    `json:"self"`   // it is the one that was asked
-	State    string  `json:"state"`  // joining, warming, active, draining
-	Health   string  `json:"health"` // alive, suspect, dead ...
+	Self     bool    `json:"self"`     // it is the one that was asked
+	State    string  `json:"state"`    // joining, warming, active, draining
+	Health   string  `json:"health"`   // alive, degraded, suspect, dead
+	Degraded string  `json:"degraded"` // in whose eyes: no, self, requests, both
 	Answers  bool    `json:"answers"`
+	RTTUs    int64   `json:"rtt_usec"` // of gossip probes; 0: not measured
 	Weight   float64 `json:"weight"`
 	Progress float64 `json:"progress"` // of a join or leave
 	Slots    int     `json:"slots"`    // owned
@@ -146,6 +148,7 @@ type Change struct {
 	BeganMS  int64   `json:"began_ms"`
 	ETAMS    int64   `json:"eta_ms"` // from now; -1: unknown
 	Paused   bool    `json:"paused"`
+	WaitsFor string  `json:"waits_for"` // address of the member that changes before it; "": nobody
 }
 
 // Plan is what a change would do.
