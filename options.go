@@ -391,13 +391,7 @@ func (o Options) validate() error {
 	if len(o.ClusterName) > MaxClusterName || strings.ContainsAny(o.ClusterName, "\r\n\x00") {
 		add("the cluster name has %d bytes, limit %d, and must be one line", len(o.ClusterName), MaxClusterName)
 	}
-	if o.PlaceSlots != nil {
-		if err := checkPlacement(o.Placement, o.PlaceSlots); err != nil {
-			add("%w", err)
-		}
-	} else if _, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound}); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, o.validatePlacement()) // nil is left out by Join
 	if err := o.steps().Validate(); err != nil {
 		faults = append(faults, err)
 	}

@@ -8,6 +8,18 @@ import (
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
+// validatePlacement refuses a placement that does not exist or must not be used.
+func (o Options) validatePlacement() error {
+	if o.PlaceSlots == nil {
+		_, err := ring.New(o.Placement, ring.Params{Tokens: o.Tokens, Bound: o.Bound})
+		return err
+	}
+	if err := checkPlacement(o.Placement, o.PlaceSlots); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
 // checkPlacement refuses a placement that other nodes would take for another one,
 // or that is no function of the nodes: it is asked twice about some.
 func checkPlacement(name string, p SlotPlacement) error {
