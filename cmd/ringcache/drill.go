@@ -26,6 +26,7 @@ type drillFlags struct {
 // drillReport is the output of `ringcache drill -o json`.
 type drillReport struct {
 	Reports []*drill.Report `json:"reports"`
+	Failed  []string        `json:"failed,omitempty"` // drills that did not come to their end
 }
 
 func newDrill() *cobra.Command {
@@ -140,10 +141,14 @@ func (f *drillFlags) run(cmd *cobra.Command) (*drillReport, error) {
 	report := &drillReport{}
 	for _, o := range list {
 		r, err := f.one(cmd, o)
-		if err != nil {
-			return nil, fmt.Errorf("%s on %s: %w", o.Scenario, o.Target, err)
+		switch {
+		case cmd.Context().Err() != nil:
+			return nil, err
+		case err != nil:
+			report.Failed = append(report.Failed, fmt.Sprintf("%s on %s: %v", o.Scenario, o.Target, err))
+		default:
+			report.Reports = append(report.Reports, r)
 		}
-		report.Reports = append(report.Reports, r)
 	}
 	return report, f.page(report)
 }
@@ -190,6 +195,9 @@ func (f *drillFlags) page(report *drillReport) error {
 // failure is an error if a drill was not passed.
 func (r *drillReport) failure() error {
 	var faults []error
+	for _, text := range r.Failed {
+		faults = append(faults, errors.New(text))
+	}
 	for _, d := range r.Reports {
 		for _, m := range d.Missed {
 			faults = append(faults, fmt.Errorf("%s on %s: %s", d.Scenario, d.Target, m))

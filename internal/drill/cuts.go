@@ -42,8 +42,9 @@ func (r *run) blackhole(ctx context.Context) error {
 		return err
 	}
 	sys.net.heal()
+	healed := time.Now()
 	r.event("the network is back")
-	err = r.settle(ctx, "heal")
+	err = r.settle(ctx, "heal", healed)
 	end()
 	return err
 }
@@ -90,8 +91,9 @@ func (r *run) partition(ctx context.Context) error {
 		return err
 	}
 	sys.net.heal()
+	healed := time.Now()
 	r.event("the network is back")
-	err = r.settle(ctx, "heal")
+	err = r.settle(ctx, "heal", healed)
 	end()
 	return err
 }
@@ -186,11 +188,12 @@ func (r *run) replace(ctx context.Context) error {
 	}
 	r.fault("%s is killed and restarted at once", n.addr)
 	end := r.unclean()
+	begun := time.Now()
 	r.main.sys.kill(n)
 	if _, err := r.main.sys.restart(ctx, n, false); err != nil {
 		return err
 	}
-	err = r.settle(ctx, "restart")
+	err = r.settle(ctx, "restart", begun)
 	end()
 	return err
 }

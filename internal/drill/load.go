@@ -91,11 +91,14 @@ func (s *side) run(ctx context.Context, zipf *workload.Zipf) {
 func (s *side) work(ctx context.Context, worker int, q *sequence, due time.Time, period time.Duration) {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
-	for {
+	for idle := true; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		}
+		if idle && time.Since(due) > deadlineSlack {
+			s.lateTimers.Add(1)
 		}
 		s.request(ctx, worker, q.next())
 		due = due.Add(period)
@@ -104,7 +107,9 @@ func (s *side) work(ctx context.Context, worker int, q *sequence, due time.Time,
 			s.skipped.Add(1)
 			q.next() // both sides keep the same sequence
 		}
-		timer.Reset(time.Until(due))
+		left := time.Until(due)
+		idle = left > 0
+		timer.Reset(left)
 	}
 }
 

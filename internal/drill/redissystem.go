@@ -124,9 +124,12 @@ func (s *redisSystem) join(ctx context.Context) (*node, error) {
 	return n, s.cli(ctx, "--cluster", "rebalance", old, "--cluster-use-empty-masters", "--cluster-pipeline", "100")
 }
 
-// known says whether every node has met n: a rebalance before fails.
+// known says whether every node has met n and is well: a rebalance before fails.
 func (s *redisSystem) known(ctx context.Context, n *node) error {
 	for _, other := range s.nodes() {
+		if err := s.well(ctx, other); err != nil {
+			return err
+		}
 		v, err := s.command(ctx, other, "CLUSTER", "NODES")
 		if err != nil {
 			return err
@@ -163,16 +166,24 @@ func (s *redisSystem) restart(ctx context.Context, n *node, elsewhere bool) (*no
 func (s *redisSystem) settled(ctx context.Context) error {
 	nodes := s.nodes()
 	for _, n := range nodes {
-		v, err := s.command(ctx, n, "CLUSTER", "INFO")
-		if err != nil {
+		if err := s.well(ctx, n); err != nil {
 			return err
-		}
-		info := fields(v.Text())
-		if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != strconv.Itoa(slots) {
-			return fmt.Errorf("%s: cluster_state %s, cluster_slots_ok %s", n.addr, info["cluster_state"], info["cluster_slots_ok"])
 		}
 	}
 	return s.agree(ctx, nodes, s.ownersCount(ctx, nodes))
+}
+
+// well says what a node misses.
+func (s *redisSystem) well(ctx context.Context, n *node) error {
+	v, err := s.command(ctx, n, "CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	info := fields(v.Text())
+	if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != strconv.Itoa(slots) {
+		return fmt.Errorf("%s: cluster_state %s, cluster_slots_ok %s", n.addr, info["cluster_state"], info["cluster_slots_ok"])
+	}
+	return nil
 }
 
 // ownersCount is how many owners the first node shows.

@@ -72,6 +72,7 @@ type Summary struct {
 	Redirects   uint64  `json:"redirects"`
 	Overdue     int64   `json:"overdue_calls"` // took longer than the deadline and deadlineSlack
 	ControlOver int64   `json:"control_overdue"`
+	LateTimers  int64   `json:"late_timers"` // wake-ups of idle workers that came deadlineSlack too late: the machine's part in overdue calls
 	Longest     float64 `json:"longest_call_ms"`
 	Skipped     int64   `json:"skipped_requests"` // not sent, because their caller was too late
 	Deaths      int     `json:"taken_for_dead"`   // how often a node took another one for dead
@@ -201,7 +202,7 @@ func (r *run) summary(before, after []Pair) Summary {
 	s.Retries, s.Redirects = stats.Retries, stats.Redirects
 	s.Overdue, s.ControlOver = r.main.overdue.Load(), r.control.overdue.Load()
 	s.Longest = ms(time.Duration(r.main.longest.Load()))
-	s.Skipped = r.main.skipped.Load()
+	s.Skipped, s.LateTimers = r.main.skipped.Load(), r.main.lateTimers.Load()
 	s.Deaths, s.ControlDead = r.main.sys.deaths(), r.control.sys.deaths()
 	s.Check, s.Control = r.main.check.Summary(), r.control.check.Summary()
 	s.Slots, s.NoAnswer = len(r.slots.times), r.slots.unanswered

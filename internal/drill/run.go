@@ -20,7 +20,8 @@ const (
 	leastCell     = 100 * time.Millisecond
 	cellsPerBin   = 10
 	progressEvery = 200 * time.Millisecond
-	calmAfter     = time.Second // of settling, until an old value has no excuse any more
+	askLimit      = 20 * time.Second // for an answer of a node that was just frozen
+	calmAfter     = time.Second      // of settling, until an old value has no excuse any more
 	// spareTime is what start, filling and a script that takes longer than planned may
 	// need beside twice the planned time.
 	spareTime = 10 * time.Minute
@@ -217,10 +218,10 @@ func (r *run) unclean() (end func()) {
 	return func() { closed(r.main.now() + calmAfter) }
 }
 
-// settle waits until all nodes that run agree and serve what they own. A cluster of
-// ours must; that another one does not is a result.
-func (r *run) settle(ctx context.Context, what string) error {
-	begun := time.Now()
+// settle waits until all nodes that run agree and serve what they own, and notes how
+// long that took from the fault on. A cluster of ours must; that another one does not
+// is a result.
+func (r *run) settle(ctx context.Context, what string, begun time.Time) error {
 	err := poll(ctx, settleLimit, r.main.sys.settled)
 	switch {
 	case err == nil:
@@ -309,7 +310,11 @@ func (r *run) sample(owner *node) []string {
 
 // lookAtOwners notes who owns what now.
 func (r *run) lookAtOwners(ctx context.Context) error {
-	table, err := r.main.sys.owners(ctx)
+	var table map[uint16]string
+	err := poll(ctx, askLimit, func(ctx context.Context) (err error) {
+		table, err = r.main.sys.owners(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -70,12 +70,13 @@ func (r *run) joins(ctx context.Context) error { return r.each(ctx, r.join) }
 
 func (r *run) join(ctx context.Context) error {
 	r.fault("a node joins")
+	begun := time.Now()
 	n, err := r.main.sys.join(ctx)
 	if err != nil {
 		return err
 	}
 	r.event("%s has joined", n.addr)
-	return r.settle(ctx, "join")
+	return r.settle(ctx, "join", begun)
 }
 
 func (r *run) leaves(ctx context.Context) error { return r.each(ctx, r.leave) }
@@ -86,11 +87,12 @@ func (r *run) leave(ctx context.Context) error {
 		return err
 	}
 	r.fault("%s leaves", n.addr)
+	begun := time.Now()
 	if err := r.main.sys.leave(ctx, n); err != nil {
 		return err
 	}
 	r.event("%s has left", n.addr)
-	return r.settle(ctx, "leave")
+	return r.settle(ctx, "leave", begun)
 }
 
 func (r *run) kills(ctx context.Context) error { return r.each(ctx, r.kill) }
@@ -107,7 +109,7 @@ func (r *run) kill(ctx context.Context) error {
 	r.main.sys.kill(n)
 	stop := r.probe(ctx, n, begun)
 	defer stop()
-	err = r.settle(ctx, "kill")
+	err = r.settle(ctx, "kill", begun)
 	end()
 	return err
 }
@@ -149,7 +151,7 @@ func (r *run) roll(ctx context.Context, n *node) error {
 		return err
 	}
 	r.event("%s is back after %v", n.addr, time.Since(begun).Round(time.Millisecond))
-	return r.settle(ctx, "rolling")
+	return r.settle(ctx, "restart", begun)
 }
 
 // restartsAll kills everything at once. What the nodes knew is gone with them; only
@@ -182,7 +184,7 @@ func (r *run) restartsAll(ctx context.Context) error {
 	}
 	stop := r.probe(ctx, nil, begun)
 	defer stop()
-	err := r.settle(ctx, "mass-restart")
+	err := r.settle(ctx, "mass restart", begun)
 	end()
 	return err
 }

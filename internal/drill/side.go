@@ -39,7 +39,10 @@ type side struct {
 
 	overdue atomic.Int64 // calls that took longer than their deadline allows
 	longest atomic.Int64 // nanoseconds of the longest call
-	skipped atomic.Int64 // requests that were left out because their worker was a second behind
+	// lateTimers counts how often a worker that had nothing to do was woken more than
+	// deadlineSlack too late: so often the machine, not the cache, made a call late.
+	lateTimers atomic.Int64
+	skipped    atomic.Int64 // requests that were left out because their worker was a second behind
 }
 
 // cell is what happened to the main load in a short time.

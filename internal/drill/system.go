@@ -175,6 +175,10 @@ func (f *fleet) slotTable(ctx context.Context, n *node) (map[uint16]string, int,
 // agree says why not all nodes show the same owners, as many as given, of all slots.
 func (f *fleet) agree(ctx context.Context, nodes []*node, owners int) error {
 	var first map[uint16]string
+	runs := map[string]bool{}
+	for _, n := range nodes {
+		runs[n.addr] = true
+	}
 	for _, n := range nodes {
 		table, count, err := f.slotTable(ctx, n)
 		switch {
@@ -186,6 +190,9 @@ func (f *fleet) agree(ctx context.Context, nodes []*node, owners int) error {
 			first = table
 		}
 		for s, owner := range table {
+			if !runs[owner] {
+				return fmt.Errorf("slot %d: %s says %s, which does not run", s, n.addr, owner)
+			}
 			if first[s] != owner {
 				return fmt.Errorf("slot %d: %s says %s, another says %s", s, n.addr, owner, first[s])
 			}
