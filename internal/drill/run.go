@@ -248,10 +248,11 @@ type slotTimes struct {
 const (
 	sampledSlots = 256
 	probeGap     = 5 * time.Millisecond
+	probeLimit   = 20 * time.Second // after the nodes have settled: clients may learn it later
 )
 
 // probe calls one key of a sample of the slots that a node owned (nil: of all)
-// until each was answered, from begun on. stop ends it.
+// until each was answered, from begun on. stop waits for that, for probeLimit at most.
 func (r *run) probe(ctx context.Context, owner *node, begun time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -259,7 +260,9 @@ func (r *run) probe(ctx context.Context, owner *node, begun time.Time) (stop fun
 		wg.Go(func() { r.probeSlot(ctx, key, begun) }) // ends with the first answer, or with ctx
 	}
 	return func() {
-		cancel()
+		t := time.AfterFunc(probeLimit, cancel)
+		defer t.Stop()
+		defer cancel()
 		wg.Wait()
 	}
 }
