@@ -93,9 +93,19 @@ func TestJoin(t *testing.T) {
 	if _, ok := r.Summary.Took["join"]; !ok {
 		t.Error("it is not told how long the join took")
 	}
+	contentFollows(t, r)
 }
 
-func TestLeave(t *testing.T) { drilled(t, short(t, "leave")) }
+func TestLeave(t *testing.T) { contentFollows(t, drilled(t, short(t, "leave"))) }
+
+// contentFollows: without it the slots that move cost a tenth and more of the
+// hits. Where calls ran into their deadlines, the machine was too busy to tell.
+func contentFollows(t *testing.T, r *Report) {
+	t.Helper()
+	if s := r.Summary; s.WorstDrop > 3 && s.Errors == 0 {
+		t.Errorf("the hit ratio fell by %.2f points: keys did not follow their slots", s.WorstDrop)
+	}
+}
 
 func TestKill(t *testing.T) {
 	r := drilled(t, short(t, "kill"))
