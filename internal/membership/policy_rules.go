@@ -159,6 +159,10 @@ func (p *policy) silence(now time.Time, q *peer) {
 }
 
 func (p *policy) kill(now time.Time, q *peer, why string) {
+	// A last word: when many die together, hints go to dead ones too, and whoever
+	// misses all of them learns it from gossip only, seconds later.
+	q.hintAt = time.Time{}
+	p.tell(now, q)
 	q.dead, q.deadAt, q.lastSeen, q.nextDial = true, now, now, time.Time{}
 	q.fails, q.silent, q.refusals, q.failSince = 0, false, q.refusals[:0], time.Time{}
 	clear(q.reports)
