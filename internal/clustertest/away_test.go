@@ -40,6 +40,7 @@ func TestAwayProcessLooksBeforeItServes(t *testing.T) {
 		s.Add("a", "a")
 		s.Add("b", "a")
 		s.Add("c", "a")
+		pass(10 * time.Second) // joins come in steps
 		s.Settled(watched()...)
 		slot := placedAt(t, s, "c")
 		key := keyOf(slot)
@@ -122,11 +123,14 @@ func TestAllAwayTogether(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			s.Add(name, "a")
 		}
+		pass(10 * time.Second) // joins come in steps
 		s.Settled(watched()...)
 		keys := map[string]string{}
 		for _, name := range []string{"a", "b", "c"} {
 			keys[name] = keyOf(placedAt(t, s, name))
-			s.Do(name, "SET", keys[name], "v")
+			if v := s.Do(name, "SET", keys[name], "v"); v.Text() != "OK" {
+				t.Fatalf("%s: %q", name, v.Text())
+			}
 		}
 		for name := range keys {
 			c.away(name, time.Hour)

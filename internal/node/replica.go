@@ -139,11 +139,10 @@ func (n *Node) sendCopies(ctx context.Context, to handoff.Peer, addr string, b *
 		num(uint64(b.Sent)), num(uint64(b.Age)), num(uint64(b.Count)), num(b.Sum), b.Heads)
 	v, err := n.copies.links.Do(ctx, addr, resp.AppendCommand(nil, append(args, b.Data...)...))
 	if err != nil {
+		n.failed(ctx, to.ID, err)
 		return t, err
 	}
-	if n.membership() != nil {
-		n.membership().Heard(to.ID)
-	}
+	n.heard(to.ID)
 	words := strings.Fields(v.Text())
 	switch {
 	case v.Kind == resp.Error && len(words) > 1 && words[0] == codeGap:

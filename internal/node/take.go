@@ -202,11 +202,12 @@ func (t *takes) do(ctx context.Context, links *link.Peers, to handoff.Peer, args
 	}
 	v, err := links.Do(ctx, view.Member(i).Addr(), resp.AppendCommand(nil, args...))
 	if err != nil {
+		if links == t.many { // a request waits for a key for milliseconds only: that is no failure
+			t.n.failed(ctx, to.ID, err)
+		}
 		return v, err
 	}
-	if m := t.n.membership(); m != nil {
-		m.Heard(to.ID)
-	}
+	t.n.heard(to.ID)
 	if v.Kind == resp.Error {
 		if strings.HasPrefix(v.Text(), codeNotCeded) {
 			return v, handoff.ErrNotCeded
