@@ -82,6 +82,8 @@ type stored struct {
 
 // look reads a key at the node that serves its slot.
 func look(t *testing.T, s *Sim, slot uint16, key string) (e stored, at string, ok bool) {
+// lookUp reads a key at the node that serves its slot.
+func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, ok bool) {
 	t.Helper()
 	by := s.Servers(slot)
 	if len(by) != 1 {
@@ -101,6 +103,8 @@ func look(t *testing.T, s *Sim, slot uint16, key string) (e stored, at string, o
 
 // setAt stores a key at the owner of its slot.
 func setAt(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
+// put stores a key at the owner of its slot.
+func put(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
 	t.Helper()
 	deadline := int64(0)
 	if ttl > 0 {
@@ -132,6 +136,10 @@ func TestOwnerDies(t *testing.T) {
 			setAt(t, b, slot, "ttl", "v", 10*time.Minute)
 			setAt(t, b, slot, "gone", "old", 0)
 			setAt(t, b, slot, "short", "v", 2*time.Second)
+			put(t, b, slot, "keep", "old", 0)
+			put(t, b, slot, "ttl", "v", 10*time.Minute)
+			put(t, b, slot, "gone", "old", 0)
+			put(t, b, slot, "short", "v", 2*time.Second)
 		}
 		copied(t, s, 1, "b")
 		if n := dbSizes(s); n != int64(4*len(slots)) {
@@ -140,6 +148,7 @@ func TestOwnerDies(t *testing.T) {
 		pass(time.Second)
 		for slot := range slots {
 			setAt(t, b, slot, "keep", "new", 0)
+			put(t, b, slot, "keep", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
 			}
@@ -155,15 +164,15 @@ func TestOwnerDies(t *testing.T) {
 		pass(1500 * time.Millisecond)
 		w.Stop()
 		for slot := range slots {
-			e, at, _ := look(t, s, slot, "keep")
+			e, at, _ := lookUp(t, s, slot, "keep")
 			if at != successors[slot] || e.value != "new" || e.ttl != 0 {
 				t.Fatalf("slot %d at %s, to be at %s: keep is %+v", slot, at, successors[slot], e)
 			}
-			if e, _, _ := look(t, s, slot, "ttl"); e.value != "v" || e.ttl > 10*time.Minute-2500*time.Millisecond || e.ttl < 9*time.Minute {
+			if e, _, _ := lookUp(t, s, slot, "ttl"); e.value != "v" || e.ttl > 10*time.Minute-2500*time.Millisecond || e.ttl < 9*time.Minute {
 				t.Fatalf("slot %d: ttl is %+v", slot, e)
 			}
 			for _, key := range []string{"gone", "short"} {
-				if e, _, ok := look(t, s, slot, key); ok {
+				if e, _, ok := lookUp(t, s, slot, key); ok {
 					t.Fatalf("slot %d: %s is %+v", slot, key, e)
 				}
 			}
@@ -172,7 +181,7 @@ func TestOwnerDies(t *testing.T) {
 		die(s, "c")
 		s.Settled(everySlot()...)
 		for slot := range slots {
-			if e, _, _ := look(t, s, slot, "keep"); e.value != "new" {
+			if e, _, _ := lookUp(t, s, slot, "keep"); e.value != "new" {
 				t.Fatalf("slot %d after the second death: keep is %+v", slot, e)
 			}
 		}
@@ -192,6 +201,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				for slot := range slots {
 					for i := range 4 {
 						setAt(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
+						put(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
 					}
 					if _, err := b.Node.Engine().Delete(slot, []byte("k1")); err != nil {
 						t.Fatal(err)
@@ -205,6 +215,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				for slot := range slots {
 					if slot%2 == 0 {
 						setAt(t, b, slot, "k2", "new", 0)
+						put(t, b, slot, "k2", "new", 0)
 					}
 				}
 				pass(5 * time.Millisecond)
@@ -212,7 +223,7 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				s.Settled(everySlot()...)
 				for slot := range slots {
 					for i := range 4 {
-						e, _, ok := look(t, s, slot, fmt.Sprint("k", i))
+						e, _, ok := lookUp(t, s, slot, fmt.Sprint("k", i))
 						want := fmt.Sprint("v", slot)
 						fresh := i == 2 && slot%2 == 0
 						if fresh {
@@ -247,6 +258,7 @@ func TestLagBeforeDeath(t *testing.T) {
 			for slot := range slots {
 				if slot%32 == 0 {
 					setAt(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
+					put(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
 				}
 			}
 			if round%13 == 0 {
@@ -261,7 +273,7 @@ func TestLagBeforeDeath(t *testing.T) {
 			if slot%32 != 0 {
 				continue
 			}
-			e, _, ok := look(t, s, slot, "k")
+			e, _, ok := lookUp(t, s, slot, "k")
 			if !ok || e.value < fmt.Sprintf("%04d", confirmed) {
 				t.Fatalf("slot %d has %+v, %04d was confirmed", slot, e, confirmed)
 			}
@@ -280,6 +292,11 @@ func TestSuccessorDies(t *testing.T) {
 		copied(t, s, 1, "b")
 		s.Kill("c")
 		setAt(t, s.Get("b"), ownedBy(t, s.Get("b"), "b", func(slot uint16) bool {
+			put(t, s.Get("b"), slot, "k", "v", 0)
+		}
+		copied(t, s, 1, "b")
+		s.Kill("c")
+		put(t, s.Get("b"), ownedBy(t, s.Get("b"), "b", func(slot uint16) bool {
 			v := s.Get("b").Node.View()
 			return v.Member(v.Successor(slot)).Host == "c"
 		}), "k", "w", 0)
@@ -294,7 +311,7 @@ func TestSuccessorDies(t *testing.T) {
 		die(s, "b")
 		s.Settled(everySlot()...)
 		for slot := range slots {
-			if _, _, ok := look(t, s, slot, "k"); !ok {
+			if _, _, ok := lookUp(t, s, slot, "k"); !ok {
 				t.Fatalf("slot %d is empty", slot)
 			}
 		}
@@ -311,6 +328,8 @@ func TestOwnerAndSuccessorDie(t *testing.T) {
 			owner := s.Get(v.OwnerMember(slot).Host)
 			setAt(t, owner, slot, "k", "old", 0)
 			setAt(t, owner, slot, "k", fmt.Sprint(slot), 0)
+			put(t, owner, slot, "k", "old", 0)
+			put(t, owner, slot, "k", fmt.Sprint(slot), 0)
 		}
 		copied(t, s, 1, "a", "b", "c", "d")
 		die(s, "b", "c")
@@ -319,7 +338,7 @@ func TestOwnerAndSuccessorDie(t *testing.T) {
 		for slot := range uint16(ring.Slots) {
 			owner, next := v.OwnerMember(slot).Host, v.Member(v.Successor(slot)).Host
 			both := (owner == "b" || owner == "c") && (next == "b" || next == "c")
-			e, at, ok := look(t, s, slot, "k")
+			e, at, ok := lookUp(t, s, slot, "k")
 			switch {
 			case ok && e.value != fmt.Sprint(slot):
 				t.Fatalf("slot %d has %+v", slot, e)
@@ -349,6 +368,8 @@ func TestRestartWithCopies(t *testing.T) {
 		for slot := range slots {
 			setAt(t, s.Get("b"), slot, "k", "old", 0)
 			setAt(t, s.Get("b"), slot, "gone", "old", 0)
+			put(t, s.Get("b"), slot, "k", "old", 0)
+			put(t, s.Get("b"), slot, "gone", "old", 0)
 		}
 		copied(t, s, 1, "b")
 		s.Kill("b")
@@ -360,6 +381,7 @@ func TestRestartWithCopies(t *testing.T) {
 				t.Fatalf("slot %d has moved", slot)
 			}
 			setAt(t, b, slot, "k", "new", 0)
+			put(t, b, slot, "k", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
 			}
@@ -367,14 +389,56 @@ func TestRestartWithCopies(t *testing.T) {
 		die(s, "b") // at once: nothing of it was copied
 		s.Settled(everySlot()...)
 		for slot := range slots {
-			if e, _, ok := look(t, s, slot, "gone"); ok {
+			if e, _, ok := lookUp(t, s, slot, "gone"); ok {
 				t.Fatalf("slot %d: gone is %+v", slot, e)
 			}
-			if e, _, ok := look(t, s, slot, "k"); ok && e.value != "new" {
+			if e, _, ok := lookUp(t, s, slot, "k"); ok && e.value != "new" {
 				t.Fatalf("slot %d: k is %+v", slot, e)
 			}
 		}
 	})
+}
+
+// TestRestartTakesCopies: a node that is killed and back before anybody has noticed
+// takes what it had from the copies, and then has it copied again.
+func TestRestartTakesCopies(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *Sim) {
+				replicaCluster(t, s, replicas, "a", "b", "c")
+				slots := slotsOf(s.Get("b"), "b")
+				for slot := range slots {
+					put(t, s.Get("b"), slot, "k", "v", time.Hour)
+					put(t, s.Get("b"), slot, "gone", "v", 0)
+					if _, err := s.Get("b").Node.Engine().Delete(slot, []byte("gone")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				copied(t, s, replicas, "b")
+				s.Kill("b")
+				pass(300 * time.Millisecond)
+				openReplica(t, s, replicas, "b", "a")
+				s.Settled(everySlot()...)
+				pass(10 * time.Second)
+				all := func(when string) {
+					t.Helper()
+					for slot := range slots {
+						if e, at, _ := lookUp(t, s, slot, "k"); e.value != "v" || e.ttl < 50*time.Minute || e.ttl > time.Hour {
+							t.Fatalf("%s slot %d at %s has %+v", when, slot, at, e)
+						}
+						if e, _, ok := lookUp(t, s, slot, "gone"); ok {
+							t.Fatalf("%s slot %d: gone is %+v", when, slot, e)
+						}
+					}
+				}
+				all("after the restart")
+				copied(t, s, replicas, "b")
+				die(s, "b")
+				s.Settled(everySlot()...)
+				all("after the death")
+			})
+		})
+	}
 }
 
 // TestRollingRestart: nodes leave and come back one after the other; no value that
@@ -391,11 +455,12 @@ func TestRollingRestart(t *testing.T) {
 					t.Fatalf("slot %d is served by %v", slot, by)
 				}
 				setAt(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
+				put(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
 			}
 		}
 		check := func(what string) {
 			for slot := uint16(0); slot < ring.Slots; slot += 16 {
-				if e, at, ok := look(t, s, slot, "k"); ok && e.value != fmt.Sprintf("%03d", round) {
+				if e, at, ok := lookUp(t, s, slot, "k"); ok && e.value != fmt.Sprintf("%03d", round) {
 					t.Fatalf("%s: slot %d at %s has %+v, round %d", what, slot, at, e, round)
 				}
 			}
@@ -432,13 +497,14 @@ func TestTwoCopies(t *testing.T) {
 		replicaCluster(t, s, 2, "a", "b", "c")
 		for slot := range slotsOf(s.Get("b"), "b") {
 			setAt(t, s.Get("b"), slot, "k", "v", 0)
+			put(t, s.Get("b"), slot, "k", "v", 0)
 		}
 		slots := slotsOf(s.Get("b"), "b")
 		copied(t, s, 2, "b")
 		die(s, "b", "c")
 		s.Settled(everySlot()...)
 		for slot := range slots {
-			if e, _, _ := look(t, s, slot, "k"); e.value != "v" {
+			if e, _, _ := lookUp(t, s, slot, "k"); e.value != "v" {
 				t.Fatalf("slot %d has %+v", slot, e)
 			}
 		}
@@ -521,6 +587,7 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		value := strings.Repeat("v", 200)
 		for slot := range slotsOf(b, "b") {
 			setAt(t, b, slot, "k", value, 0)
+			put(t, b, slot, "k", value, 0)
 		}
 		copied(t, s, 1, "b")
 		if st := a.Node.Engine().Stats(); st.SpareKeys == 0 {
@@ -530,6 +597,7 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		for i := 0; a.Node.Engine().Stats().SpareKeys > 0; i++ {
 			for slot := range slotsOf(a, "a") {
 				setAt(t, a, slot, fmt.Sprint("k", i), value, 0)
+				put(t, a, slot, fmt.Sprint("k", i), value, 0)
 				n++
 			}
 			pass(10 * time.Millisecond)
