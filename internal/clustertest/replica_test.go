@@ -76,6 +76,8 @@ func die(s *Sim, names ...string) {
 
 // stored is a key of a slot as its owner has it.
 type stored struct {
+// found is a key of a slot as its owner has it.
+type found struct {
 	value string
 	ttl   time.Duration // 0: none
 }
@@ -83,7 +85,7 @@ type stored struct {
 // look reads a key at the node that serves its slot.
 func look(t *testing.T, s *Sim, slot uint16, key string) (e stored, at string, ok bool) {
 // lookUp reads a key at the node that serves its slot.
-func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, ok bool) {
+func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e found, at string, ok bool) {
 	t.Helper()
 	by := s.Servers(slot)
 	if len(by) != 1 {
@@ -93,6 +95,7 @@ func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e entry, at string, 
 	v, deadline, err := eng.Get(slot, []byte(key), nil)
 	if err != nil {
 		return stored{}, by[0], false
+		return found{}, by[0], false
 	}
 	if deadline != 0 {
 		e.ttl = time.Duration(deadline-eng.Now()) * time.Millisecond

@@ -87,6 +87,7 @@ func (t *target) wakeUp() {
 // want says which slots the receiver is to have.
 func (t *target) want(slots, seconds *Set) {
 	t.mu.Lock()
+	before := t.seconds
 	t.seconds = *seconds
 	for s := range t.slots {
 		slot := uint16(s)
@@ -97,6 +98,8 @@ func (t *target) want(slots, seconds *Set) {
 		case !slots.Has(slot) && has:
 			t.set(slot, copyNone)
 			t.enqueue(recordEnd, slot, nil, t.s.eng.Now())
+		case has && before.Has(slot) != seconds.Has(slot) && t.slots[s] >= copyOpening:
+			t.anew(slot) // the receiver has to know whether its copies are the first
 		}
 	}
 	t.mu.Unlock()
