@@ -74,16 +74,12 @@ func die(s *Sim, names ...string) {
 	}
 }
 
-// stored is a key of a slot as its owner has it.
-type stored struct {
 // found is a key of a slot as its owner has it.
 type found struct {
 	value string
 	ttl   time.Duration // 0: none
 }
 
-// look reads a key at the node that serves its slot.
-func look(t *testing.T, s *Sim, slot uint16, key string) (e stored, at string, ok bool) {
 // lookUp reads a key at the node that serves its slot.
 func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e found, at string, ok bool) {
 	t.Helper()
@@ -94,7 +90,6 @@ func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e found, at string, 
 	eng := s.Get(by[0]).Node.Engine()
 	v, deadline, err := eng.Get(slot, []byte(key), nil)
 	if err != nil {
-		return stored{}, by[0], false
 		return found{}, by[0], false
 	}
 	if deadline != 0 {
@@ -104,8 +99,6 @@ func lookUp(t *testing.T, s *Sim, slot uint16, key string) (e found, at string, 
 	return e, by[0], true
 }
 
-// setAt stores a key at the owner of its slot.
-func setAt(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
 // put stores a key at the owner of its slot.
 func put(t *testing.T, n *SimNode, slot uint16, key, value string, ttl time.Duration) {
 	t.Helper()
@@ -135,10 +128,6 @@ func TestOwnerDies(t *testing.T) {
 		b := s.Get("b")
 		slots := slotsOf(b, "b")
 		for slot := range slots {
-			setAt(t, b, slot, "keep", "old", 0)
-			setAt(t, b, slot, "ttl", "v", 10*time.Minute)
-			setAt(t, b, slot, "gone", "old", 0)
-			setAt(t, b, slot, "short", "v", 2*time.Second)
 			put(t, b, slot, "keep", "old", 0)
 			put(t, b, slot, "ttl", "v", 10*time.Minute)
 			put(t, b, slot, "gone", "old", 0)
@@ -150,7 +139,6 @@ func TestOwnerDies(t *testing.T) {
 		}
 		pass(time.Second)
 		for slot := range slots {
-			setAt(t, b, slot, "keep", "new", 0)
 			put(t, b, slot, "keep", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
@@ -203,7 +191,6 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				n := 0
 				for slot := range slots {
 					for i := range 4 {
-						setAt(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
 						put(t, b, slot, fmt.Sprint("k", i), fmt.Sprint("v", slot), time.Hour)
 					}
 					if _, err := b.Node.Engine().Delete(slot, []byte("k1")); err != nil {
@@ -217,7 +204,6 @@ func TestOwnerDiesWhileCopying(t *testing.T) {
 				pass(time.Second + after)
 				for slot := range slots {
 					if slot%2 == 0 {
-						setAt(t, b, slot, "k2", "new", 0)
 						put(t, b, slot, "k2", "new", 0)
 					}
 				}
@@ -260,7 +246,6 @@ func TestLagBeforeDeath(t *testing.T) {
 		for round = 1; round <= 40; round++ {
 			for slot := range slots {
 				if slot%32 == 0 {
-					setAt(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
 					put(t, b, slot, "k", fmt.Sprintf("%04d", round), 0)
 				}
 			}
@@ -290,11 +275,6 @@ func TestSuccessorDies(t *testing.T) {
 		replicaCluster(t, s, 1, "a", "b", "c", "d")
 		slots := slotsOf(s.Get("b"), "b")
 		for slot := range slots {
-			setAt(t, s.Get("b"), slot, "k", "v", 0)
-		}
-		copied(t, s, 1, "b")
-		s.Kill("c")
-		setAt(t, s.Get("b"), ownedBy(t, s.Get("b"), "b", func(slot uint16) bool {
 			put(t, s.Get("b"), slot, "k", "v", 0)
 		}
 		copied(t, s, 1, "b")
@@ -329,8 +309,6 @@ func TestOwnerAndSuccessorDie(t *testing.T) {
 		v := s.Get("a").Node.View()
 		for slot := range uint16(ring.Slots) {
 			owner := s.Get(v.OwnerMember(slot).Host)
-			setAt(t, owner, slot, "k", "old", 0)
-			setAt(t, owner, slot, "k", fmt.Sprint(slot), 0)
 			put(t, owner, slot, "k", "old", 0)
 			put(t, owner, slot, "k", fmt.Sprint(slot), 0)
 		}
@@ -369,8 +347,6 @@ func TestRestartWithCopies(t *testing.T) {
 		replicaCluster(t, s, 1, "a", "b", "c")
 		slots := slotsOf(s.Get("b"), "b")
 		for slot := range slots {
-			setAt(t, s.Get("b"), slot, "k", "old", 0)
-			setAt(t, s.Get("b"), slot, "gone", "old", 0)
 			put(t, s.Get("b"), slot, "k", "old", 0)
 			put(t, s.Get("b"), slot, "gone", "old", 0)
 		}
@@ -383,7 +359,6 @@ func TestRestartWithCopies(t *testing.T) {
 			if !b.Node.Serving(slot) {
 				t.Fatalf("slot %d has moved", slot)
 			}
-			setAt(t, b, slot, "k", "new", 0)
 			put(t, b, slot, "k", "new", 0)
 			if _, err := b.Node.Engine().Delete(slot, []byte("gone")); err != nil {
 				t.Fatal(err)
@@ -457,7 +432,6 @@ func TestRollingRestart(t *testing.T) {
 				if len(by) != 1 {
 					t.Fatalf("slot %d is served by %v", slot, by)
 				}
-				setAt(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
 				put(t, s.Get(by[0]), slot, "k", fmt.Sprintf("%03d", round), 0)
 			}
 		}
@@ -499,7 +473,6 @@ func TestTwoCopies(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
 		replicaCluster(t, s, 2, "a", "b", "c")
 		for slot := range slotsOf(s.Get("b"), "b") {
-			setAt(t, s.Get("b"), slot, "k", "v", 0)
 			put(t, s.Get("b"), slot, "k", "v", 0)
 		}
 		slots := slotsOf(s.Get("b"), "b")
@@ -589,7 +562,6 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		a, b := s.Get("a"), s.Get("b")
 		value := strings.Repeat("v", 200)
 		for slot := range slotsOf(b, "b") {
-			setAt(t, b, slot, "k", value, 0)
 			put(t, b, slot, "k", value, 0)
 		}
 		copied(t, s, 1, "b")
@@ -599,7 +571,6 @@ func TestCopiesLeaveFirst(t *testing.T) {
 		n := 0
 		for i := 0; a.Node.Engine().Stats().SpareKeys > 0; i++ {
 			for slot := range slotsOf(a, "a") {
-				setAt(t, a, slot, fmt.Sprint("k", i), value, 0)
 				put(t, a, slot, fmt.Sprint("k", i), value, 0)
 				n++
 			}
