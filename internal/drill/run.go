@@ -151,6 +151,7 @@ func (r *run) load(ctx context.Context, zipf *workload.Zipf) error {
 	var wg sync.WaitGroup
 	for _, s := range []*side{r.main, r.control} {
 		s.zero = zero
+		s.check.From(zero.Sub(s.begin))        // as events do
 		wg.Go(func() { s.run(running, zipf) }) // ends with running
 	}
 	total := r.o.Before + r.o.Duration

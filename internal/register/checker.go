@@ -59,6 +59,7 @@ type Checker struct {
 	counts  [verdicts]atomic.Uint64
 	excused atomic.Uint64
 	oldest  atomic.Int64 // greatest age of an excused value, in nanoseconds
+	zero    atomic.Int64 // instant from which messages count, in nanoseconds
 
 	mu       sync.Mutex
 	examples []string
@@ -74,6 +75,10 @@ func New(o Options) *Checker {
 	}
 	return &Checker{o: o, regs: make([]register, o.Keys), counters: make([]counter, o.Counters)}
 }
+
+// From makes the times in messages count from an instant on; the run's begin if it is
+// not called.
+func (c *Checker) From(zero time.Duration) { c.zero.Store(int64(zero)) }
 
 // Begin starts a write of a key, or a delete. False: another one is under way,
 // and this one must not be sent.
@@ -170,7 +175,7 @@ func (c *Checker) count(v Verdict, at time.Duration, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.examples) < maxExamples {
-		c.examples = append(c.examples, fmt.Sprintf("%.3f s: %v: %s", at.Seconds(), v, what))
+		c.examples = append(c.examples, fmt.Sprintf("%.3f s: %v: %s", (at-time.Duration(c.zero.Load())).Seconds(), v, what))
 	}
 }
 

@@ -219,6 +219,15 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+func TestMessagesCountFrom(t *testing.T) {
+	h := newHistory(t)
+	h.wait(3 * time.Second)
+	h.c.From(h.now - time.Second)
+	if h.read([]byte("torn")); !strings.HasPrefix(h.c.Summary().Examples[0], "1.000 s: mixed") {
+		t.Errorf("message %q does not count from the second before", h.c.Summary().Examples[0])
+	}
+}
+
 func TestOneWriteAtATime(t *testing.T) {
 	c := New(Options{Keys: 1})
 	w, ok := c.Begin(0, false)
