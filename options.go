@@ -398,21 +398,13 @@ func (o Options) validate() error {
 	if o.Weight > topology.MaxWeight {
 		add("weight is %v, must be 0 to %v", o.Weight, topology.MaxWeight)
 	}
-	if o.Replicas < 0 || o.Replicas > MaxReplicas {
-		add("replicas is %d, must be 0 to %d", o.Replicas, MaxReplicas)
-	}
 	if !slices.Contains(server.IOs(), o.IO) {
 		add("io is %q, must be one of %s", o.IO, strings.Join(server.IOs(), ", "))
 	}
 	if o.Loops > server.MaxLoops {
 		add("loops is %d, must be 0 to %d", o.Loops, server.MaxLoops)
 	}
-	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCA != "" && o.TLSCert == "" {
-		add("TLS needs both a certificate (TLSCert) and its key (TLSKey)")
-	}
-	if o.TLSCert != "" && o.IO != server.IOAuto && o.IO != server.IOStd {
-		add("io %s does not speak TLS, choose std or auto", o.IO)
-	}
+	o.validateServing(add)
 	if d := o.Diagnostics.WithDefaults(); !slices.Contains(DebugCommands(), d.DebugCommand) || max(d.SlowKept, d.RequestsKept, d.RepliesKept) > node.MaxKept {
 		add("diagnostics: who may use DEBUG is %q, must be one of %s; a log keeps at most %d entries",
 			d.DebugCommand, strings.Join(DebugCommands(), ", "), node.MaxKept)
@@ -432,6 +424,19 @@ func (o Options) validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// validateServing adds what is wrong with copies and TLS.
+func (o Options) validateServing(add func(format string, a ...any)) {
+	if o.Replicas < 0 || o.Replicas > MaxReplicas {
+		add("replicas is %d, must be 0 to %d", o.Replicas, MaxReplicas)
+	}
+	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCA != "" && o.TLSCert == "" {
+		add("TLS needs both a certificate (TLSCert) and its key (TLSKey)")
+	}
+	if o.TLSCert != "" && o.IO != server.IOAuto && o.IO != server.IOStd {
+		add("io %s does not speak TLS, choose std or auto", o.IO)
+	}
 }
 
 func (o Options) validateAddr() (faults []error) {
