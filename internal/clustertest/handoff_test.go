@@ -78,7 +78,13 @@ func TestNoKeyIsLost(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"b", "c"} {
-			s.Add(name, "a")
+			if name == "b" { // in one step, so that requests find slots that are still empty
+				if err := s.Open(name, atOnce, "a:7001").Node.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.Add(name, "a")
+			}
 			readAll(name + " has joined")
 			s.quiet(t)
 			count(name + " has joined")

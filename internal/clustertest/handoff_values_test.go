@@ -26,7 +26,10 @@ func TestEndsOfTheSlots(t *testing.T) {
 			if moved[ends[0]] && moved[ends[1]] {
 				return
 			}
-			n := s.Add(name, "a")
+			n := s.Open(name, atOnce, "a:7001")
+			if err := n.Node.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			s.Settled(0, 16383)
 			for _, k := range ends {
 				moved[k] = moved[k] || n.Node.Serving(ring.SlotString(k))

@@ -569,8 +569,12 @@ func TestCopiesLeaveFirst(t *testing.T) {
 			t.Fatal("a has no copies")
 		}
 		n := 0
-		for i := 0; a.Node.Engine().Stats().SpareKeys > 0; i++ {
+	fill:
+		for i := 0; ; i++ {
 			for slot := range slotsOf(a, "a") {
+				if n%16 == 0 && a.Node.Engine().Stats().SpareKeys == 0 {
+					break fill
+				}
 				put(t, a, slot, fmt.Sprint("k", i), value, 0)
 				n++
 			}

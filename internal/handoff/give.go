@@ -53,7 +53,9 @@ func (t *Transfer) giveSome(slot uint16, c Cession, first int, keys [][]byte, gi
 		e := Entry{Key: k}
 		it, found := tx.Peek(k)
 		if found && it.Deadline != 0 {
-			e.TTL = it.Deadline - tx.Now()
+			// Less one: both nodes cut their clocks to whole milliseconds, and no TTL
+			// may grow on its way.
+			e.TTL = it.Deadline - tx.Now() - 1
 			found = e.TTL > 0 // 0 would be none at all
 		}
 		e.Found = found

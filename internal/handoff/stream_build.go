@@ -121,7 +121,7 @@ func (w *writer) key(slot uint16, key []byte) bool {
 	if found {
 		value = append([]byte(nil), it.Value...)
 		if it.Deadline != 0 {
-			ttl = max(it.Deadline-tx.Now(), 1)
+			ttl = max(it.Deadline-tx.Now()-1, 1) // as in give
 		}
 	}
 	tx.Unlock()

@@ -119,7 +119,16 @@ func (g *gate) mark() {
 // contact says that a peer has answered. It opens no gate that is closed: the answer
 // may have waited here while this process was away.
 func (g *gate) contact() {
-	if g.until.Load() == gateOpen || int64(g.clock.elapsed())-g.seen.Load() < int64(freshEnough) {
+	if g.until.Load() != gateOpen && int64(g.clock.elapsed())-g.seen.Load() >= int64(freshEnough) {
+		g.agreed()
+	}
+}
+
+// agreed is contact by a member that has agreed to a RELEASE. It counts to the
+// moment: a silence never begins before the members knew this process, which would
+// look as if they had not known it for a while.
+func (g *gate) agreed() {
+	if g.until.Load() == gateOpen {
 		return
 	}
 	g.mu.Lock()

@@ -269,6 +269,7 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 		return handoff.Answer{}, err
 	}
 	n.heard(a.To)
+	n.gate.agreed()
 	text := v.Text()
 	switch {
 	case v.Kind == resp.Error:
