@@ -58,6 +58,11 @@ type Options struct {
 	StallAfter time.Duration
 	// Retry is RetryOnce by default; see NoRetry.
 	Retry Retry
+	// OwnersOnly: without it, in a cluster with replicas, a read is answered by a
+	// copy while the owner of its slot refuses connections or has not answered for
+	// half of the deadline (Stats.Copies). A copy may lack the changes of the owner's
+	// last milliseconds. With it such reads fail as writes do.
+	OwnersOnly bool
 	// MaxInFlight bounds the unanswered requests per node, 16384 by default.
 	// Above it calls fail at once with ErrShed.
 	MaxInFlight int
@@ -78,7 +83,7 @@ type Options struct {
 func (o Options) router() (link.RouterOptions, error) {
 	ro := link.RouterOptions{
 		Seeds: append([]string(nil), o.Seeds...), Timeout: o.Timeout,
-		NoRetry: o.Retry == NoRetry, RefreshEvery: o.RefreshEvery,
+		NoRetry: o.Retry == NoRetry, OwnersOnly: o.OwnersOnly, RefreshEvery: o.RefreshEvery,
 		Link: link.Options{
 			Dialer: o.Dialer, Username: o.Username, Password: o.Password, ClientName: o.Name,
 			DialTimeout: o.DialTimeout, StallAfter: o.StallAfter, MaxInFlight: o.MaxInFlight, MaxReply: o.MaxReply,

@@ -100,7 +100,8 @@ func (r *run) partition(ctx context.Context) error {
 
 func (r *run) flaps(ctx context.Context) error { return r.each(ctx, r.flap) }
 
-// flap is an outage that is too short to give a node up, so nothing is excused.
+// flap is an outage between nodes that is too short to give one up, so nothing is
+// excused.
 func (r *run) flap(ctx context.Context) error {
 	sys, err := r.ringSide()
 	if err != nil {

@@ -219,6 +219,16 @@ func (r *run) unclean() (end func()) {
 	return func() { closed(r.main.now() + calmAfter) }
 }
 
+// silent says that a node does not answer; with replicas, reads go to copies then,
+// which may lack its last changes. end allows for calls that began before.
+func (r *run) silent() (end func()) {
+	if r.o.Replicas == 0 {
+		return func() {}
+	}
+	closed := r.main.check.Silent(r.main.now())
+	return func() { closed(r.main.now() + r.o.Timeout) }
+}
+
 // settle waits until all nodes that run agree and serve what they own, and notes how
 // long that took from the fault on. A cluster of ours must; that another one does not
 // is a result.

@@ -123,6 +123,7 @@ func (r *run) pause(ctx context.Context) error {
 	}
 	d := shortestPause + time.Duration(r.rnd.Int64N(int64(longestPause-shortestPause)))
 	r.fault("%s is frozen for %v", n.addr, d.Round(time.Millisecond))
+	defer r.silent()()
 	n.pause()
 	defer n.resume()
 	return wait(ctx, d)

@@ -271,8 +271,8 @@ func TestLockCountsWhoWaits(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		l.Lock()
-		l.Unlock()
 		close(done)
+		l.Unlock()
 	}()
 	awaitTrue(func() bool { return l.waiting.Load() == 1 })
 	l.Unlock()

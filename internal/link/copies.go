@@ -60,7 +60,7 @@ func (e *endpoint) answered() {
 // spare gives the node that a read may move to if the owner of its slot does not
 // answer.
 func (r *Router) spare(o *op, owner *endpoint) *endpoint {
-	if !o.read || o.slot < 0 || o.retried || r.o.NoRetry {
+	if !o.read || o.slot < 0 || o.retried || r.o.NoRetry || r.o.OwnersOnly {
 		return nil
 	}
 	e := r.table.Load().copyOf(uint16(o.slot))

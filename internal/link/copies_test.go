@@ -158,17 +158,23 @@ func TestCopiesSayNothingOfAbsence(t *testing.T) {
 	})
 }
 
-// TestNoCopies: without a retry, or for another answer, nothing is asked twice.
+// TestNoCopies: without a retry, or with owners only, no copy is asked.
 func TestNoCopies(t *testing.T) {
-	withCopies(t, func(o *RouterOptions) { o.NoRetry = true }, func(t *testing.T, c *fakeCluster, r *Router, k string) {
-		c.nodes[2].set(func() { c.nodes[2].script = hang })
-		if v, _, err := do(t, r, "GET", k); err == nil {
-			t.Errorf("%q", v.Text())
-		}
-		if c.nodes[0].count("GET") != 0 {
-			t.Error("the copy was asked")
-		}
-	})
+	for name, change := range map[string]func(o *RouterOptions){
+		"no retry": func(o *RouterOptions) { o.NoRetry = true }, "owners only": func(o *RouterOptions) { o.OwnersOnly = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withCopies(t, change, func(t *testing.T, c *fakeCluster, r *Router, k string) {
+				c.nodes[2].set(func() { c.nodes[2].script = hang })
+				if v, _, err := do(t, r, "GET", k); err == nil {
+					t.Errorf("%q", v.Text())
+				}
+				if c.nodes[0].count("GET") != 0 {
+					t.Error("the copy was asked")
+				}
+			})
+		})
+	}
 }
 
 // TestBatchesMoveToCopies: of many keys, those of a silent owner come from copies,

@@ -47,6 +47,8 @@ type RouterOptions struct {
 	Timeout time.Duration
 	// NoRetry switches the one retry off. Redirects are still followed.
 	NoRetry bool
+	// OwnersOnly means that no read goes to a copy.
+	OwnersOnly bool
 	// RefreshEvery is the period of background refreshes; negative is never.
 	RefreshEvery time.Duration
 }

@@ -158,8 +158,20 @@ func TestExcuses(t *testing.T) {
 	if h.read(old); h.c.Summary().Stale != 1 {
 		t.Errorf("a write after the crash is gone, which nothing explains: %+v", h.c.Summary())
 	}
+	silent := newHistory(t)
+	v := silent.set(true)
+	silent.set(true)
+	end = silent.c.Silent(silent.now)
+	if silent.read(v); silent.c.Summary().Violations() != 0 || silent.c.Summary().Excused != 1 {
+		t.Fatalf("an owner is silent and its copy lags, yet: %+v", silent.c.Summary())
+	}
+	end(silent.now)
+	silent.wait(time.Millisecond)
+	if silent.read(v); silent.c.Summary().Stale != 1 {
+		t.Errorf("the owner answers again, and an old value was excused: %+v", silent.c.Summary())
+	}
 	before := newHistory(t)
-	v := before.set(true)
+	v = before.set(true)
 	before.set(true)
 	before.read(v)
 	before.wait(time.Second)
