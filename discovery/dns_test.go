@@ -18,12 +18,14 @@ type nameServer struct {
 	done chan struct{}
 }
 
-func newNameServer(t *testing.T) *nameServer {
+// newNameServer starts a server for the names that fill gives it.
+func newNameServer(t *testing.T, fill func(s *nameServer)) *nameServer {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &nameServer{conn: conn, a: map[string][]string{}, srv: map[string][]net.SRV{}, done: make(chan struct{})}
+	fill(s)
 	go s.serve() // ends when conn is closed
 	t.Cleanup(func() { conn.Close(); <-s.done })
 	return s
@@ -106,13 +108,14 @@ func (s *nameServer) answer(q []byte) []byte {
 }
 
 func TestDNS(t *testing.T) {
-	s := newNameServer(t)
-	s.a["cache.test"] = []string{"10.0.0.2", "10.0.0.1", "fd00::1"}
-	s.a["pod-0.cache.test"] = []string{"10.0.0.7"}
-	s.a["pod-1.cache.test"] = []string{"10.0.0.8"}
-	s.srv["_ringcache._tcp.cache.test"] = []net.SRV{{Target: "pod-0.cache.test", Port: 7001}, {Target: "pod-1.cache.test", Port: 7002},
-		{Target: "gone.cache.test", Port: 7003}}
-	s.srv["_ringcache._tcp.gone.test"] = []net.SRV{{Target: "gone.cache.test", Port: 7003}}
+	s := newNameServer(t, func(s *nameServer) {
+		s.a["cache.test"] = []string{"10.0.0.2", "10.0.0.1", "fd00::1"}
+		s.a["pod-0.cache.test"] = []string{"10.0.0.7"}
+		s.a["pod-1.cache.test"] = []string{"10.0.0.8"}
+		s.srv["_ringcache._tcp.cache.test"] = []net.SRV{{Target: "pod-0.cache.test", Port: 7001}, {Target: "pod-1.cache.test", Port: 7002},
+			{Target: "gone.cache.test", Port: 7003}}
+		s.srv["_ringcache._tcp.gone.test"] = []net.SRV{{Target: "gone.cache.test", Port: 7003}}
+	})
 	for _, tc := range []struct {
 		in   string
 		want []string
