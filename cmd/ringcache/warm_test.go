@@ -161,10 +161,25 @@ func TestServeRestartInCluster(t *testing.T) {
 	if after != before && !(after == ":0" && strings.Contains(log, "dropped")) {
 		t.Errorf("%s entries before, %s after\n%s", before, after, log)
 	}
+	size := func(which ...int) (sum int) {
+		t.Helper()
+		for _, i := range which {
+			n, err := strconv.Atoi(strings.TrimPrefix(call(t, addr(i), "DBSIZE"), ":"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+	total := size(0, 1, 2)
 	nodes[1].stop(t, syscall.SIGTERM)
+	if got := size(0, 2); got != total {
+		t.Errorf("the others have %d entries after it has left, want all %d", got, total)
+	}
 	nodes[1] = serve(1)
-	if got := call(t, addr(1), "DBSIZE"); got != ":0" {
-		t.Errorf("%s entries after it had left", got)
+	if log := nodes[1].stderr.String(); strings.Contains(log, "took over the entries of the process before") {
+		t.Errorf("it took entries back that it had handed over:\n%s", log)
 	}
 	for _, p := range nodes {
 		p.stop(t, syscall.SIGTERM)
