@@ -14,7 +14,11 @@ SIZES ?=
 NESTED := $(patsubst %/go.mod,%,$(wildcard interop/go.mod bench/go.mod examples/go.mod discovery/zookeeper/go.mod))
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*')
 
-.PHONY: help setup build test race vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
+# Simulated clusters that between them do everything nodes do to each other; with the
+# race detector all of them take longer than the rest of the tests.
+RACE_SIMS = ^Test(Real|Mismatch|Away|JoinAndLeave|CrashWhile|Split|NoKeyIsLost|Transactions|Embedded|FlushEnds|Migrate|PinsConverge|StepsUnder|DrainInSteps|WeightIn|OwnerDiesDuring|OwnerDiesWhile|ReadOnlyClients|WaitAnd|WarmRestart$$)
+
+.PHONY: help setup build test race race-all vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +35,13 @@ test: setup ## run all tests, those against real Redis clients and servers inclu
 
 race: ## run the tests with the race detector
 	@scripts/setup.sh --race
-	RINGCACHE_DIFF_COMMANDS=10000 go test -race $$(go list ./... | grep -v internal/engine$$)
-	go test -race -short -timeout 15m ./internal/engine
+	RINGCACHE_DIFF_COMMANDS=10000 go test -race $$(go list ./... | grep -vE 'internal/(engine|handoff|topology|drill|clustertest)$$')
+	go test -race -short -timeout 15m ./internal/engine ./internal/handoff ./internal/topology ./internal/drill
+	go test -race -short -timeout 15m -run '$(RACE_SIMS)' ./internal/clustertest
+
+race-all: ## run every test with the race detector, those of models and simulated clusters in full
+	@scripts/setup.sh --race
+	go test -race -timeout 2h ./...
 
 vet: ## go vet in all modules, and staticcheck
 	go vet ./...
