@@ -281,8 +281,7 @@ func TestSuggest(t *testing.T) {
 	tests := []struct{ word, want string }{
 		{"max-memry", "max-memory"}, {"maxmemory", "max-memory"}, {"MAX_MEMORY", "max-memory"}, {"max-mem", "max-memory"},
 		{"adr", "addr"}, {"seed", "seeds"}, {"tokns", "tokens"}, {"wieght", "weight"}, {"loglevel", "log-level"},
-		{"gossip", ""}, {"gossipaddr", "gossip-addr"}, {"clustername", "cluster-name"}, {"xyz", ""}, {"replicas", ""}, {"", ""}, {"---", ""},
-		{"gossip", "gossip-addr"}, {"clustername", "cluster-name"}, {"xyz", ""}, {"replcas", "replicas"}, {"slaves", ""}, {"", ""}, {"---", ""},
+		{"gossip", ""}, {"gossipaddr", "gossip-addr"}, {"clustername", "cluster-name"}, {"xyz", ""}, {"replcas", "replicas"}, {"slaves", ""}, {"", ""}, {"---", ""},
 	}
 	for _, tt := range tests {
 		if got := Suggest(tt.word, keyNames()); got != tt.want {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,15 +49,17 @@ func TestClientsHearOfADeadOwner(t *testing.T) {
 // The repetition of a command that got its MOVED may come by another session of
 // the same client: that is not answered by one more.
 func TestOneHostIsNudgedOnceAtATime(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	n := alone(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	var later atomic.Int64 // the node's own goroutines look at the clock too
+	n := alone(t, func(o *Options) {
+		o.Now = func() time.Time { return time.Unix(1_000_000, 0).Add(time.Duration(later.Load())) }
+	})
 	a, b, other := &numbered{id: 1}, &numbered{id: 2}, &numbered{id: 3, host: 1}
 	n.nudges.begin(3)
 	nudged := func(s Session) bool { return runAs(t, n, s, 2, "INCR", "k").Kind == resp.Error }
 	if !nudged(a) || nudged(b) || !nudged(other) {
 		t.Error("want one nudge for each of the two hosts")
 	}
-	now = now.Add(nudgeEvery * time.Millisecond)
+	later.Store(int64(nudgeEvery * time.Millisecond))
 	if nudged(a) || !nudged(b) || nudged(b) {
 		t.Error("later, want one for the other session of the first host")
 	}

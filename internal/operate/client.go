@@ -196,7 +196,7 @@ func (c *Client) Watch(ctx context.Context, every, patience time.Duration, look 
 func (c *Client) Wait(ctx context.Context, every time.Duration, ready func(*Status) (why string), report func(why string)) (Status, error) {
 	t := time.NewTicker(every)
 	defer t.Stop()
-	last := "nobody has answered yet"
+	last, known := "nobody has answered yet", false
 	for {
 		s, err := c.Status(ctx)
 		var said resp.ReplyError
@@ -204,10 +204,11 @@ func (c *Client) Wait(ctx context.Context, every time.Duration, ready func(*Stat
 		case errors.As(err, &said) || errors.Is(err, errs.ErrAuth):
 			return s, err
 		case err == nil:
-			if last = ready(&s); last == "" {
+			if last, known = ready(&s), true; last == "" {
 				return s, nil
 			}
-		case ctx.Err() == nil:
+		case ctx.Err() == nil && !(known && errors.Is(err, context.DeadlineExceeded)):
+			// A last call that the end of ctx cut short says less than the one before.
 			last = err.Error()
 		}
 		if ctx.Err() == nil && report != nil {
