@@ -152,7 +152,7 @@ func (r *Rules) clone() *Rules {
 }
 
 func nameFault(name string) error {
-	if strings.ContainsAny(name, " \t\n\v\f\r\x00") {
+	if strings.ContainsAny(name, blanks+"\x00") {
 		return refusal("Usernames can't contain spaces or null characters")
 	}
 	if name == "" || len(name) > MaxName {
@@ -237,11 +237,10 @@ func parseFile(file, text string) (map[string]*Rules, error) {
 		fault := func(format string, a ...any) {
 			faults = append(faults, fmt.Sprintf("%s:%d: ", file, n)+fmt.Sprintf(format, a...)+".")
 		}
-		row = strings.Trim(row, " \t\r")
-		if row == "" {
+		words := words(row)
+		if len(words) == 0 {
 			continue
 		}
-		words := strings.Fields(row)
 		if words[0] != "user" || len(words) < 2 {
 			fault("should start with user keyword followed by the username")
 			continue
@@ -271,6 +270,14 @@ func parseFile(file, text string) (map[string]*Rules, error) {
 	return loaded, nil
 }
 
+// blanks are what separates words. Nothing else does: a pattern may have any other
+// bytes, and what Unicode takes for space is a part of it.
+const blanks = " \t\n\v\f\r"
+
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(blanks, r) })
+}
+
 // CheckLine tells what is wrong with one user: the name, then the rules.
 func CheckLine(line string) error {
 	name, rest, _ := strings.Cut(line, " ")
@@ -278,7 +285,7 @@ func CheckLine(line string) error {
 		return err
 	}
 	rules := &Rules{root: newSelector()}
-	return rules.change(strings.Fields(rest))
+	return rules.change(words(rest))
 }
 
 // Categories are the names of ACL CAT. Do not modify them.

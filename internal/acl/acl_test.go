@@ -282,7 +282,7 @@ func TestCVE202236021AndCVE202431228PatternsAreBounded(t *testing.T) {
 // read again.
 func FuzzRules(f *testing.F) {
 	for _, s := range []string{"on >a ~k* %R~r* &c +@read -get +client|id (+set %W~w)", "reset nopass allkeys", "+get|x -select|1 #" + strings.Repeat("a", 64),
-		"(", "()", "( +get )", "%~a", "~", "&", "+", "-@", "+client|id|x", "<x !y", "clearselectors (a"} {
+		"(", "()", "( +get )", "%~a", "~", "&", "+", "-@", "+client|id|x", "<x !y", "clearselectors (a", "&\u0085", "~\u00a0 (~\u2003 +get)", "\v"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -304,4 +304,22 @@ func FuzzRules(f *testing.F) {
 		cmd, args := lookup(t, "copy a b")
 		u.Get("x").Rules().Check(cmd, args)
 	})
+}
+
+// What Unicode calls space is part of a pattern: a file gives it back as it was. A line
+// of blanks is no user.
+func TestPatternsMayHoldUnicodeSpaces(t *testing.T) {
+	u := New()
+	for _, pattern := range []string{"~a\u0085b", "&\u0085", "%R~\u2003"} {
+		if err := u.Set("x", []string{"reset", pattern}); err != nil {
+			t.Fatal(err)
+		}
+		line, again := u.Get("x").Rules().Line("x"), New()
+		if _, err := again.Load("f", line+"\n\v\n \f\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := again.Get("x").Rules().Line("x"); got != line {
+			t.Errorf("%q becomes %q", line, got)
+		}
+	}
 }

@@ -79,7 +79,7 @@ func (r *Rules) apply(word string) error {
 			return fmt.Errorf("a user has at most %d selectors", MaxSelectors)
 		}
 		s := newSelector()
-		for _, w := range strings.Fields(word[1 : len(word)-1]) {
+		for _, w := range words(word[1 : len(word)-1]) {
 			if strings.HasSuffix(w, ")") { // a file could not tell it from the end
 				return errSyntax
 			}
@@ -215,7 +215,7 @@ func (s *selector) addChannel(pattern string) error {
 
 // patternFault refuses what could not be written to a file again.
 func patternFault(pattern string) error {
-	if strings.ContainsAny(pattern, " \t\n\v\f\r\x00") {
+	if strings.ContainsAny(pattern, blanks+"\x00") {
 		return errSyntax
 	}
 	if len(pattern) > glob.MaxPattern {
@@ -319,7 +319,7 @@ func (s *selector) command(on bool, name string) error {
 		return errFirstOfSub
 	case !on:
 		return errUnknownWord
-	case strings.ContainsAny(rest, " \t\n\v\f\r\x00"):
+	case strings.ContainsAny(rest, blanks+"\x00"):
 		return errSyntax
 	}
 	s.first = cloneFirst(s.first)
