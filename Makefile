@@ -36,8 +36,11 @@ test: setup ## run all tests, those against real Redis clients and servers inclu
 race: ## run the tests with the race detector
 	@scripts/setup.sh --race
 	RINGCACHE_DIFF_COMMANDS=10000 go test -race $$(go list ./... | grep -vE 'internal/(engine|handoff|topology|drill|clustertest)$$')
-	go test -race -short -timeout 15m ./internal/engine ./internal/handoff ./internal/topology ./internal/drill
-	go test -race -short -timeout 15m -run '$(RACE_SIMS)' ./internal/clustertest
+	@echo "the engine, which takes longest and one processor, beside the others"; \
+		go test -race -short -timeout 15m ./internal/engine & engine=$$!; \
+		go test -race -short -timeout 15m ./internal/handoff ./internal/topology ./internal/drill && \
+		go test -race -short -timeout 15m -run '$(RACE_SIMS)' ./internal/clustertest; \
+		others=$$?; wait $$engine && exit $$others
 
 race-all: ## run every test with the race detector, those of models and simulated clusters in full
 	@scripts/setup.sh --race
