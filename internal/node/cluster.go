@@ -27,7 +27,7 @@ var refusals = map[command.ID]string{
 	command.ClusterDelSlotsRange:       placedByRing,
 	command.ClusterSetSlot:             placedByRing,
 	command.ClusterFlushSlots:          placedByRing,
-	command.ClusterFailover:            "ERR there are no replicas to promote: when a node dies, the ring gives its slots to others by itself",
+	command.ClusterFailover:            "ERR nobody is promoted by command: when a node dies, the ring gives its slots to others by itself, with their copies if there are any",
 	command.ClusterReplicate:           "ERR every node is an owner: start a node with this one among its seeds to add it",
 	command.ClusterForget:              "ERR members are forgotten by themselves: drain the node (SIGTERM); a dead one is out within seconds",
 	command.ClusterReset:               "ERR a node cannot be reset: stop it, remove its data directory and start it again",
