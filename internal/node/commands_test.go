@@ -43,7 +43,7 @@ func TestCommands(t *testing.T) {
 		{"CLUSTER MEET 127.0.0.1 0", "~ERR Invalid node address"},
 		{"CLUSTER ADDSLOTS 1 2", "~ERR slots are placed by the ring"},
 		{"CLUSTER SETSLOT 1 NODE x", "~ERR slots are placed by the ring"},
-		{"CLUSTER FAILOVER", "~ERR there are no replicas"},
+		{"CLUSTER FAILOVER", "~ERR nobody is promoted by command"},
 		{"CLUSTER FORGET x", "~drain the node"},
 		{"CLUSTER NOPE", "ERR unknown subcommand 'NOPE'. Try CLUSTER HELP."},
 		{"CLUSTER INFO", "~cluster_slots_assigned:16384"},
