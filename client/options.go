@@ -59,8 +59,8 @@ type Options struct {
 	// Retry is RetryOnce by default; see NoRetry.
 	Retry Retry
 	// OwnersOnly: without it, in a cluster with replicas, a read is answered by a
-	// copy while the owner of its slot refuses connections or has not answered for
-	// half of the deadline (Stats.Copies). A copy may lack the changes of the owner's
+	// copy while the owner of its slot cannot be reached, or has said nothing for
+	// 300 ms though requests wait (Stats.Copies). A copy may lack the changes of the owner's
 	// last milliseconds. With it such reads fail as writes do.
 	OwnersOnly bool
 	// MaxInFlight bounds the unanswered requests per node, 16384 by default.

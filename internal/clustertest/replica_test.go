@@ -545,6 +545,38 @@ func TestReadOnlyClients(t *testing.T) {
 	})
 }
 
+// TestTakeoverMeanwhile: the successor has heard of a death and waits for another member
+// that has not; until it serves the slot, it answers reads from its copies.
+func TestTakeoverMeanwhile(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		replicaCluster(t, s, 1, "a", "b", "c")
+		b := s.Get("b")
+		v := b.Node.View()
+		slot := ownedBy(t, b, "b", func(slot uint16) bool { return v.Member(v.Successor(slot)).Host == "c" })
+		key := keyOf(slot)
+		wantText(t, s.Do("b", "SET", key, "v"), "OK")
+		copied(t, s, 1, "b")
+		s.Net.Cut("c", "a") // a refuses in silence
+		s.Kill("b")
+		s.Rumours.Bury(s.ID("c"), s.ID("b"))
+		pass(100 * time.Millisecond)
+		if owner := s.Get("c").Node.View().OwnerMember(slot); owner.Host != "c" || s.Get("c").Node.Engine().Serving(slot) {
+			t.Fatalf("%s is the owner, serving %v", owner.Host, s.Get("c").Node.Engine().Serving(slot))
+		}
+		start := time.Now()
+		wantText(t, s.Do("c", "GET", key), "v")
+		if took := time.Since(start); took > 20*time.Millisecond {
+			t.Errorf("the read took %v", took)
+		}
+		if v := s.Do("c", "SET", key, "w"); !strings.HasPrefix(v.Text(), "TRYAGAIN") {
+			t.Errorf("a write answers %q", v.Text())
+		}
+		if v := s.Do("c", "GET", "{"+key+"}absent"); !strings.HasPrefix(v.Text(), "TRYAGAIN") {
+			t.Errorf("a read of what the copy lacks answers %q", v.Text())
+		}
+	})
+}
+
 // TestCopiesLeaveFirst: at a node without room copies go, and WAIT still counts
 // them as received.
 func TestCopiesLeaveFirst(t *testing.T) {

@@ -203,6 +203,10 @@ func (b *batch) pipeline(p *part, idx []int) {
 	until := b.ops[idx[0]].until
 	by, movable := b.by(p, idx, until)
 	c, err := b.sendAll(p, cls, reqs, size, until, by)
+	if err != nil && movable && kindOf(err) == kindTimeout && b.ctx.Err() == nil && !e.isSilent(time.Now()) {
+		by, movable = until, false
+		c, err = b.sendAll(p, cls, reqs, size, until, by)
+	}
 	if err != nil {
 		for n, i := range idx {
 			cls[n].release()
@@ -216,7 +220,12 @@ func (b *batch) pipeline(p *part, idx []int) {
 	late := false
 	for n, i := range idx {
 		cl := cls[n]
-		if (late || !cl.wait(b.ctx, by)) && cl.abandon() {
+		done := !late && cl.wait(b.ctx, by)
+		if !done && !late && movable && b.ctx.Err() == nil && !e.isSilent(time.Now()) {
+			by, movable = until, false
+			done = cl.wait(b.ctx, by)
+		}
+		if !done && cl.abandon() {
 			late = true
 			c.lost.Add(1)
 			if movable && b.ctx.Err() == nil {
@@ -227,6 +236,9 @@ func (b *batch) pipeline(p *part, idx []int) {
 			continue
 		}
 		b.out[i] = finishedCall(cl, e)
+		if movable && b.out[i].Err != nil && kindOf(b.out[i].Err) == kindBroken && e.isUnreachable(b.ctx, until) {
+			b.out[i] = b.move(i, e, true)
+		}
 	}
 }
 

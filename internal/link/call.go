@@ -25,6 +25,7 @@ type call struct {
 	timer *time.Timer   // stopped between waits
 
 	skip    int       // replies to drop before the one that counts (ASKING's)
+	sent    time.Time // when it was given to the connection
 	breakAt time.Time // an unanswered call this old breaks the connection
 	v       resp.Value
 	err     error

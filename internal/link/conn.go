@@ -37,7 +37,10 @@ type Conn struct {
 	dead   chan struct{} // closed when the connection broke
 	gone   chan struct{} // closed when all goroutines of the connection ended
 	onGone func(*Conn)
-	broken atomic.Bool  // the fast form of err != nil
+	broken atomic.Bool // the fast form of err != nil
+	born   time.Time
+	heard  atomic.Int64 // ns from born to the last byte that came
+	mute   atomic.Bool  // nothing has come since the node was taken for silent
 	live   atomic.Int32 // goroutines, the armed watchdog included
 	lost   atomic.Uint64
 
@@ -70,6 +73,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 func (c *Conn) start() {
 	c.watch = time.AfterFunc(time.Hour, c.checkStall)
 	c.watch.Stop()
+	c.born, c.rd.heard = time.Now(), c.hear
 	c.live.Store(2)
 	go c.readLoop()  // ends when the socket is closed
 	go c.writeLoop() // ends when dead is closed
@@ -145,7 +149,7 @@ func (c *Conn) roundTrip(ctx context.Context, req []byte, until, now time.Time, 
 // send gives one request to the connection. After an error nothing was sent and
 // the call is still the caller's; after nil the caller waits for the call.
 func (c *Conn) send(cl *call, req []byte, until, now time.Time, ask bool) error {
-	cl.breakAt = c.breakAt(until, now)
+	cl.sent, cl.breakAt = now, c.breakAt(until, now)
 	c.mu.Lock()
 	if err := c.refuse(1, len(req)); err != nil {
 		c.mu.Unlock()
@@ -178,7 +182,7 @@ func (c *Conn) sendAll(cls []*call, reqs [][]byte, size int, until, now time.Tim
 		return err
 	}
 	for i, cl := range cls {
-		cl.breakAt = breakAt
+		cl.sent, cl.breakAt = now, breakAt
 		c.pend.push(cl)
 		c.out = append(c.out, reqs[i]...)
 	}
@@ -194,6 +198,25 @@ func (c *Conn) breakAt(until, now time.Time) time.Time {
 		return until
 	}
 	return at
+}
+
+// hear notes that something came.
+func (c *Conn) hear() {
+	c.heard.Store(int64(time.Since(c.born)))
+	if c.mute.Load() {
+		c.mute.Store(false)
+	}
+}
+
+// silentFor is for how long requests have waited without a byte from the node.
+func (c *Conn) silentFor(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.pend.n == 0 {
+		return 0
+	}
+	since := max(c.pend.front().sent.Sub(c.born), time.Duration(c.heard.Load()))
+	return now.Sub(c.born) - since
 }
 
 // refuse says why the connection takes no further requests now. The caller

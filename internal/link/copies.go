@@ -3,14 +3,23 @@ package link
 import (
 	"context"
 	"errors"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
-// awayFor is how long the reads of a node's slots go to their copies at once after
-// it did not answer; then one of them asks it again.
-const awayFor = 100 * time.Millisecond
+const (
+	// silentAfter is how long requests must have waited without a byte from their node
+	// before reads go to copies. A node that is slow still acknowledges writes, which its
+	// copies have a moment later; a read that went there would be older than they are.
+	silentAfter = 300 * time.Millisecond
+	// awayFor is how long the reads of a node's slots go to their copies at once after
+	// it was found silent or gone; then one of them asks it again. When anything comes
+	// from it, that ends at once.
+	awayFor = 100 * time.Millisecond
+)
 
 // What a request for copies has around it. READWRITE follows in the same piece, so
 // no request of anybody else is executed in between.
@@ -37,9 +46,14 @@ func (t *Table) copyOf(slot uint16) *endpoint {
 // to one caller, who finds out.
 func (e *endpoint) isAway(now time.Time) bool {
 	until := e.away.Load()
-	switch at := now.UnixNano(); {
-	case until == 0:
+	if until == 0 {
 		return false
+	}
+	if c := e.conn.Load(); c != nil && !c.broken.Load() && !c.mute.Load() {
+		e.answered()
+		return false
+	}
+	switch at := now.UnixNano(); {
 	case at < until:
 		return true
 	default:
@@ -47,8 +61,57 @@ func (e *endpoint) isAway(now time.Time) bool {
 	}
 }
 
-// isGone notes that the node did not answer.
-func (e *endpoint) isGone() { e.away.Store(time.Now().Add(awayFor).UnixNano()) }
+// isGone notes that the node is silent or gone.
+func (e *endpoint) isGone() {
+	if c := e.conn.Load(); c != nil {
+		c.mute.Store(true)
+	}
+	e.away.Store(time.Now().Add(awayFor).UnixNano())
+}
+
+// isSilent tells whether there is reason to think that the node answers nobody:
+// nothing has come from it for long, a dial has been under way for long, or it was so lately.
+func (e *endpoint) isSilent(now time.Time) bool {
+	if e.away.Load() != 0 {
+		return true
+	}
+	if c := e.conn.Load(); c != nil && !c.broken.Load() {
+		return c.silentFor(now) >= silentAfter
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.flight != nil && now.Sub(e.flight.begun) >= silentAfter
+}
+
+// Silent tells whether there is reason to think that the owner of a slot answers nobody.
+func (r *Router) Silent(slot uint16) bool {
+	e := r.table.Load().owner(slot)
+	return e != nil && e.isSilent(time.Now())
+}
+
+// Refused tells whether a call failed because its node could not be reached at all:
+// nobody listens there, or nobody answered the dial.
+func Refused(err error) bool { return err != nil && (kindOf(err) == kindRefused || isNoRoute(err)) }
+
+// isUnreachable tells whether no connection to the node can be had, after one broke: its
+// process is gone then, or the network. Otherwise it may just have given that one up.
+func (e *endpoint) isUnreachable(ctx context.Context, until time.Time) bool {
+	_, err := e.get(ctx, until)
+	switch kindOf(err) {
+	case kindRefused:
+		return true
+	case kindTimeout:
+		return ctx.Err() == nil && e.isSilent(time.Now())
+	}
+	return err != nil && isNoRoute(err)
+}
+
+// isNoRoute tells whether a dial failed because nobody answered it. A node that
+// refuses a client in words is alive.
+func isNoRoute(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}
 
 // answered notes that the node answers.
 func (e *endpoint) answered() {
@@ -78,9 +141,9 @@ func (r *Router) toCopy(o *op, to *endpoint, cause *Error) {
 	r.stats.copies.Add(1)
 }
 
-// instead moves a read that failed at the owner of its slot to a copy.
+// instead moves a read to a copy if the owner of its slot could not be reached.
 func (r *Router) instead(o *op, res *Result) bool {
-	if !o.read || o.slot < 0 {
+	if !o.read || o.slot < 0 || !Refused(res.Err) {
 		return false
 	}
 	owner := r.table.Load().owner(uint16(o.slot))

@@ -45,26 +45,42 @@ func withCopies(t *testing.T, change func(*RouterOptions), run func(t *testing.T
 
 func hang([]string) *act { return &act{hang: true} }
 
+// untilSilent reads until the owner of a key has said nothing for so long that the next
+// read goes to a copy, and returns how long that one will wait for it.
+func untilSilent(t *testing.T, r *Router, k string, silent bool) time.Duration {
+	t.Helper()
+	if !silent {
+		return 0
+	}
+	start := time.Now()
+	for time.Since(start) < silentAfter-DefaultTimeout/2 {
+		if v, took, err := do(t, r, "GET", k); err == nil {
+			t.Fatalf("%q after %v of silence, took %v", v.Text(), time.Since(start), took)
+		}
+	}
+	return DefaultTimeout / 2
+}
+
 // TestReadsMoveToCopies: reads whose owner is silent or gone are answered by a copy
-// within the deadline, at first after a half of it, then at once; writes fail and
+// within the deadline, once the owner has been silent for long, then at once; writes fail and
 // name the owner. When the owner is back, it answers.
 func TestReadsMoveToCopies(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		trip func(c *fakeCluster)
-		late time.Duration // of the first read
+		name   string
+		trip   func(c *fakeCluster)
+		silent bool
 	}{
-		{"silence", func(c *fakeCluster) { c.nodes[2].set(func() { c.nodes[2].script = hang }) }, DefaultTimeout / 2},
-		{"gone", func(c *fakeCluster) { c.nodes[2].stop() }, 0},
+		{"silence", func(c *fakeCluster) { c.nodes[2].set(func() { c.nodes[2].script = hang }) }, true},
+		{"gone", func(c *fakeCluster) { c.nodes[2].stop() }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
 				wantOK(t, r, "own", "GET", k)
 				tt.trip(c)
 				synctest.Wait()
+				late := untilSilent(t, r, k, tt.silent)
 				for i := range 300 { // far more than the budget of retries has
 					v, took, err := do(t, r, "GET", k)
-					late := tt.late
 					if i > 0 {
 						late = 0
 					}
@@ -98,32 +114,71 @@ func TestReadsMoveToCopies(t *testing.T) {
 	}
 }
 
-// TestOwnerComesBack: after a tenth of a second one read asks the owner again.
+// TestOwnerComesBack: the first word of an owner that was silent ends the reads of copies.
 func TestOwnerComesBack(t *testing.T) {
 	withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
-		slow := true
+		start, first := time.Now(), true
 		c.nodes[2].set(func() {
 			c.nodes[2].script = replyTo("GET", func() *act {
-				if slow {
-					return &act{reply: "$3\r\nown\r\n", delay: 40 * time.Millisecond}
+				if first {
+					first = false
+					return &act{reply: "$3\r\nown\r\n", delay: 380 * time.Millisecond}
 				}
 				return nil
 			})
 		})
+		untilSilent(t, r, k, true)
 		wantOK(t, r, "copy", "GET", k)
-		c.nodes[2].set(func() { slow = false })
-		<-time.After(50 * time.Millisecond)
+		<-time.After(370*time.Millisecond - time.Since(start))
 		wantOK(t, r, "copy", "GET", k)
-		<-time.After(60 * time.Millisecond)
-		wantOK(t, r, "own", "GET", k)
+		<-time.After(15 * time.Millisecond)
 		wantOK(t, r, "own", "GET", k)
 	})
+}
+
+// TestSlowOwnerAnswersItself: a copy may lack what the owner acknowledged a moment ago,
+// so an owner that answers late, or closes a connection, is not passed by.
+func TestSlowOwnerAnswersItself(t *testing.T) {
+	for name, reply := range map[string]act{
+		"late":     {reply: "$3\r\nown\r\n", delay: 40 * time.Millisecond},
+		"too late": {reply: "$3\r\nown\r\n", delay: 60 * time.Millisecond},
+		"closes":   {close: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
+				c.nodes[2].set(func() {
+					n := 0
+					c.nodes[2].script = replyTo("GET", func() *act {
+						if n++; n%2 == 0 {
+							return nil
+						}
+						a := reply
+						return &a
+					})
+				})
+				for range 40 {
+					v, _, err := do(t, r, "GET", k)
+					if err == nil && v.Text() != "own" {
+						t.Fatalf("%q", v.Text())
+					}
+					all := r.CallAll(t.Context(), []Request{{Slot: int(ring.SlotString(k)), Read: true, Bytes: resp.AppendCommandStrings(nil, "GET", k)}})
+					if all[0].Err == nil && all[0].Value.Text() != "own" {
+						t.Fatalf("in a batch %q", all[0].Value.Text())
+					}
+				}
+				if s := r.Stats(); s.Copies != 0 {
+					t.Errorf("%d reads went to copies", s.Copies)
+				}
+			})
+		})
+	}
 }
 
 // TestCopiesSayNothingOfAbsence: a key that the copy lacks is not a miss.
 func TestCopiesSayNothingOfAbsence(t *testing.T) {
 	withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
 		c.nodes[2].set(func() { c.nodes[2].script = hang })
+		untilSilent(t, r, k, true)
 		for _, tt := range []struct{ name, reply string }{
 			{"it answers MOVED to the owner", ""},
 			{"it answers null", "$-1\r\n"},
@@ -197,6 +252,7 @@ func TestBatchesMoveToCopies(t *testing.T) {
 			}
 		})
 		c.nodes[2].set(func() { c.nodes[2].script = hang })
+		untilSilent(t, r, k, true)
 		for round := range 3 {
 			start := time.Now()
 			for i, res := range r.CallAll(t.Context(), reqs) {
@@ -219,6 +275,7 @@ func TestBatchesMoveToCopies(t *testing.T) {
 func TestCopiesBesideOthers(t *testing.T) {
 	withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
 		c.nodes[2].set(func() { c.nodes[2].script = hang })
+		untilSilent(t, r, k, true)
 		own := c.on(0)
 		wantOK(t, r, "OK", "SET", own, "v")
 		var wg sync.WaitGroup

@@ -19,6 +19,7 @@ const (
 // to the limit of one reply.
 type reader struct {
 	nc     net.Conn
+	heard  func() // after every read that brought something; nil during the handshake
 	parser resp.ReplyParser
 	limits resp.ReplyLimits
 	buf    []byte
@@ -69,6 +70,9 @@ func (rd *reader) fill() error {
 	n, err := rd.nc.Read(rd.buf[rd.w:])
 	rd.w += n
 	if n > 0 {
+		if rd.heard != nil {
+			rd.heard()
+		}
 		return nil
 	}
 	if err == nil {

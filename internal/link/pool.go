@@ -159,9 +159,10 @@ type endpoint struct {
 
 // flight is one dial. conn and err are set before done is closed.
 type flight struct {
-	done chan struct{}
-	conn *Conn
-	err  error
+	begun time.Time
+	done  chan struct{}
+	conn  *Conn
+	err   error
 }
 
 // get returns a working connection, dialling if there is none, within ctx and
@@ -213,7 +214,7 @@ func (e *endpoint) dial() (*flight, error) {
 	if !e.pool.admit() {
 		return nil, &Error{Addr: e.addr, Err: errs.ErrClosed, kind: kindClosed}
 	}
-	e.flight = &flight{done: make(chan struct{})}
+	e.flight = &flight{begun: time.Now(), done: make(chan struct{})}
 	go e.run(e.flight) // ends within DialTimeout, or when the pool closes
 	return e.flight, nil
 }

@@ -84,17 +84,21 @@ func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
 	}
 	cl := r.pool.calls.get()
 	c, err := r.sendTo(ctx, e, cl, o, req, by)
-	if err != nil {
-		cl.release()
-		if spare != nil && kindOf(err) == kindTimeout && ctx.Err() == nil {
+	if err != nil && spare != nil && kindOf(err) == kindTimeout && ctx.Err() == nil {
+		if e.isSilent(time.Now()) {
+			cl.release()
 			return r.leave(o, e, spare, false)
 		}
+		c, err = r.sendTo(ctx, e, cl, o, req, o.until)
+	}
+	if err != nil {
+		cl.release()
 		return Result{Addr: e.addr, Err: err}
 	}
 	o.at, o.ask = nil, false
 	done := false
 	if fromTable && o.read && !o.retried && !r.o.NoRetry {
-		if done = cl.wait(ctx, half); !done && ctx.Err() == nil && (r.lookAgain(o, e, c) || spare != nil) {
+		if done = cl.wait(ctx, half); !done && ctx.Err() == nil && (r.lookAgain(o, e, c) || spare != nil && e.isSilent(time.Now())) {
 			if cl.abandon() {
 				c.lost.Add(1)
 				if !o.retried {
@@ -109,7 +113,11 @@ func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
 		c.lost.Add(1)
 		return Result{Addr: e.addr, Err: endError(ctx, e.addr, true)}
 	}
-	return finishedCall(cl, e)
+	res := finishedCall(cl, e)
+	if spare != nil && !o.retried && kindOf(res.Err) == kindBroken && res.Err != nil && e.isUnreachable(ctx, o.until) {
+		return r.leave(o, e, spare, true)
+	}
+	return res
 }
 
 // leave moves a read that is not answered to a copy.
@@ -209,7 +217,7 @@ func (r *Router) again(o *op, res *Result) bool {
 		return r.afterDial(o, res)
 	case kindBroken:
 		r.refreshSoon("", false)
-		return r.instead(o, res) || o.read && r.takeRetry(o)
+		return o.read && r.takeRetry(o)
 	case kindTimeout:
 		r.stats.timeouts.Add(1)
 		r.refreshSoon("", true)

@@ -223,6 +223,9 @@ func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, a
 		}
 		if owner >= 0 && p.isSelf(owner) && asked != p.view.Hash() && !(s != nil && exec.IsEval(cmd.ID) && s.Guard() != nil) {
 			asked = p.view.Hash()
+			if n.answerFromCopy(s, cmd, args, slot, w) {
+				return // whoever served it is gone, and the copy becomes the content
+			}
 			if n.forward(ctx, p, cmd, args, slot, w) {
 				n.disown(s, cmd, args)
 				return

@@ -245,7 +245,7 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 	}
 	all := n.barrier.Copies()
 	of, ok := all.Of(slot)
-	if owner := n.View().OwnerMember(slot); !ok || owner == nil || owner.ID != of.ID || owner.Boot != of.Boot {
+	if !ok || !n.isLatest(of, slot) {
 		return false
 	}
 	var room [32]int
@@ -264,21 +264,41 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 	return true
 }
 
-// instead asks the router within a half of the deadline, and answers from the
-// copies that are here if the owner does not.
+// isLatest tells whether a copy of a process is of what was served last: the process is
+// the owner of the slot, or it is gone and this node is to take over. As long as the copy
+// is here, nobody whom this node knows has opened the slot (ADR 12).
+func (n *Node) isLatest(of handoff.Peer, slot uint16) bool {
+	p := n.pub.Load()
+	owner := p.view.OwnerMember(slot)
+	switch {
+	case owner == nil:
+		return false
+	case owner.ID == n.id:
+		i, in := p.view.Index(of.ID)
+		return !in || p.view.Member(i).Boot != of.Boot
+	}
+	return owner.ID == of.ID && owner.Boot == of.Boot
+}
+
+// instead asks the router, and answers from the copies that are here if the owner is
+// gone, or has been silent for long and does not answer within a half of the deadline.
 func (n *Node) instead(ctx context.Context, cmd *command.Command, args [][]byte) (resp.Value, error) {
 	slot, any, one := slotOf(cmd, args)
 	if _, here := n.barrier.Copies().Of(slot); !any || !one || !here || !readOnly(cmd, args) {
 		return n.router.Do(ctx, args...)
 	}
-	half := n.router.Timeout() / 2
-	if d, ok := ctx.Deadline(); ok {
-		half = min(half, time.Until(d)/2)
+	part, silent := ctx, n.router.Silent(slot)
+	if silent {
+		half := n.router.Timeout() / 2
+		if d, ok := ctx.Deadline(); ok {
+			half = min(half, time.Until(d)/2)
+		}
+		var cancel context.CancelFunc
+		part, cancel = context.WithTimeout(ctx, half)
+		defer cancel()
 	}
-	part, cancel := context.WithTimeout(ctx, half)
-	defer cancel()
 	v, err := n.router.Do(part, args...)
-	if err == nil || !errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil {
+	if err == nil || !errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil || !silent && !link.Refused(err) {
 		return v, err
 	}
 	w := resp.Writer{Proto: 3}
