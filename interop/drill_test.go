@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +14,16 @@ import (
 	"github.com/ringcache/ringcache/internal/drill"
 )
 
-// A longer drill, for instance INTEROP_DRILL=join,leave,kill,pause INTEROP_DRILL_TIME=1m;
-// INTEROP_DRILL_HTML names a file for the report.
+// A longer drill, for instance INTEROP_DRILL=join,leave,kill,pause INTEROP_DRILL_TIME=1m,
+// with INTEROP_DRILL_KEYS keys (100000) and INTEROP_DRILL_FAULTS faults (as the scenario
+// has); INTEROP_DRILL_HTML names a file for the report.
 const (
-	drillEnv     = "INTEROP_DRILL"
-	drillTimeEnv = "INTEROP_DRILL_TIME"
-	drillHTMLEnv = "INTEROP_DRILL_HTML"
-	drillTimeout = time.Second // of one call of a stock client
+	drillEnv       = "INTEROP_DRILL"
+	drillTimeEnv   = "INTEROP_DRILL_TIME"
+	drillKeysEnv   = "INTEROP_DRILL_KEYS"
+	drillFaultsEnv = "INTEROP_DRILL_FAULTS"
+	drillHTMLEnv   = "INTEROP_DRILL_HTML"
+	drillTimeout   = time.Second // of one call of a stock client
 )
 
 // The drill of `ringcache drill`, with its checker, through stock clients.
@@ -35,6 +39,14 @@ func TestDrillWithStockClients(t *testing.T) {
 		var err error
 		if o.Duration, err = time.ParseDuration(text); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for env, to := range map[string]*int{drillKeysEnv: &o.Keys, drillFaultsEnv: &o.Faults} {
+		if text := os.Getenv(env); text != "" {
+			var err error
+			if *to, err = strconv.Atoi(text); err != nil {
+				t.Fatalf("%s: %v", env, err)
+			}
 		}
 	}
 	var reports []*drill.Report

@@ -81,6 +81,7 @@ func (f *drillFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.targets, "target", []string{drill.TargetRing}, "what to drill: "+strings.Join(drill.Targets(), ", "))
 	flags.IntVar(&f.o.Nodes, "nodes", 3, fmt.Sprintf("nodes at the start (1 to %d)", drill.MaxNodes))
 	flags.IntVar(&f.o.Replicas, "replicas", 0, "copies of every slot beside the owner's (0 to 2)")
+	flags.BoolVar(&f.o.Lazy, "lazy", false, "keys move only when a request needs them; a join takes two thirds of --duration")
 	flags.StringVar(&f.o.MaxMemory, "max-memory", "256mb", "memory for entries, of each node")
 	flags.StringArrayVar(&f.o.Args, "serve-arg", nil, "further argument of `ringcache serve`, for example --loops=1; repeatable")
 	flags.IntVar(&f.o.Keys, "keys", 0, "different keys (100,000)")

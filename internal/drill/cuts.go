@@ -52,7 +52,7 @@ func (r *run) blackhole(ctx context.Context) error {
 // out waits until no other node shows n as an owner.
 func (r *run) out(ctx context.Context, sys *ringSystem, n *node, begun time.Time) error {
 	others := without(sys.nodes(), n)
-	err := poll(ctx, outLimit, func(ctx context.Context) error {
+	err := pollEach(ctx, askEvery, outLimit, func(ctx context.Context) error {
 		shown, err := sys.shows(ctx, others, n.addr)
 		if err == nil && shown {
 			err = fmt.Errorf("%s is still an owner", n.addr)

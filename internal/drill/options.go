@@ -41,6 +41,9 @@ type Options struct {
 	Replicas  int      // copies of every slot beside the owner's
 	MaxMemory string   // of each node; default "256mb"
 	Args      []string // further arguments of `ringcache serve`
+	// Lazy: keys move only when a request needs them, and the steps of a join take two
+	// thirds of Duration.
+	Lazy bool
 
 	Keys    int           // distinct keys of the main load; default 100,000
 	Theta   float64       // exponent of Zipf's law; default 0.99

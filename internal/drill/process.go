@@ -17,6 +17,7 @@ const (
 	maxLog     = 16 << 10 // bytes of a process's output that are kept
 	startLimit = 15 * time.Second
 	pollEvery  = 20 * time.Millisecond
+	askEvery   = 100 * time.Millisecond // between questions that cost the nodes of the cluster time
 )
 
 // process is one server that a drill started.
@@ -112,9 +113,13 @@ func (e *fatalError) Unwrap() error { return e.error }
 // poll repeats check until it gives nil, limit has passed (then the last error is
 // returned) or the context ends.
 func poll(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	return pollEach(ctx, pollEvery, limit, check)
+}
+
+func pollEach(ctx context.Context, every, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		err := check(ctx)

@@ -47,7 +47,7 @@ func (s *redisSystem) start(ctx context.Context, n int) error {
 	if err := s.cli(ctx, append(args, "--cluster-replicas", strconv.Itoa(s.o.Replicas), "--cluster-yes")...); err != nil {
 		return err
 	}
-	return poll(ctx, settleLimit, s.settled)
+	return pollEach(ctx, askEvery, settleLimit, s.settled)
 }
 
 // spawn starts a server, at addr or wherever there is room; its bus listens on port + 10000.
@@ -118,7 +118,7 @@ func (s *redisSystem) join(ctx context.Context) (*node, error) {
 	if err := s.cli(ctx, "--cluster", "add-node", n.addr, old); err != nil {
 		return nil, err
 	}
-	if err := poll(ctx, settleLimit, func(ctx context.Context) error { return s.known(ctx, n) }); err != nil {
+	if err := pollEach(ctx, askEvery, settleLimit, func(ctx context.Context) error { return s.known(ctx, n) }); err != nil {
 		return nil, err
 	}
 	return n, s.cli(ctx, "--cluster", "rebalance", old, "--cluster-use-empty-masters", "--cluster-pipeline", "100")
@@ -195,7 +195,7 @@ func (s *redisSystem) ownersCount(ctx context.Context, nodes []*node) int {
 	return count
 }
 
-func (s *redisSystem) owners(ctx context.Context) (map[uint16]string, error) {
+func (s *redisSystem) owners(ctx context.Context) ([]owned, error) {
 	nodes := s.nodes()
 	if len(nodes) == 0 {
 		return nil, errors.New("no node runs")

@@ -53,7 +53,7 @@ func (s *ringSystem) start(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return poll(ctx, settleLimit, s.settled)
+	return pollEach(ctx, askEvery, settleLimit, s.settled)
 }
 
 func (s *ringSystem) join(ctx context.Context) (*node, error) {
@@ -98,6 +98,9 @@ func (s *ringSystem) launch(ctx context.Context, dir string, at place, seeds []s
 		args = append(args, "--replicas", strconv.Itoa(s.o.Replicas))
 	}
 	var raise func(pid int) error
+	if s.o.Lazy {
+		args = append(args, "--warm-rate", "1", "--join-time", max(time.Second, s.o.Duration*2/3).String())
+	}
 	if at.front != nil {
 		args = append(args, "--advertise", at.addr)
 		raise = at.front.raise
@@ -155,26 +158,24 @@ func (s *ringSystem) restartAll(ctx context.Context, nodes []*node) error {
 
 func (s *ringSystem) settled(ctx context.Context) error {
 	nodes := s.nodes()
-	if err := s.agree(ctx, nodes, len(nodes)); err != nil {
-		return err
-	}
-	for _, n := range nodes {
+	for _, n := range nodes { // first, as it costs a node less than its table
 		v, err := s.command(ctx, n, "INFO", "cluster", "replication")
 		if err != nil {
 			return err
 		}
-		if why := restless(fields(v.Text())); why != "" {
+		if why := restless(fields(v.Text()), s.o.Lazy); why != "" {
 			return fmt.Errorf("%s: %s", n.addr, why)
 		}
 	}
-	return nil
+	return s.agree(ctx, nodes, len(nodes))
 }
 
 // restless says by a node's INFO why it is not at rest: slots change hands, content is
-// on its way, a copy is not complete. What a node does not tell does not count.
-func restless(info map[string]string) string {
+// on its way (unless it waits for requests, lazily), a copy is not complete. What a node
+// does not tell does not count.
+func restless(info map[string]string, lazy bool) string {
 	for _, name := range []string{"ringcache_slots_opening", "ringcache_slots_releasing", "ringcache_handoff_windows"} {
-		if value, told := info[name]; told && value != "0" {
+		if value, told := info[name]; told && value != "0" && !(lazy && name == "ringcache_handoff_windows") {
 			return name + " is " + value
 		}
 	}
@@ -189,7 +190,7 @@ func restless(info map[string]string) string {
 	return ""
 }
 
-func (s *ringSystem) owners(ctx context.Context) (map[uint16]string, error) {
+func (s *ringSystem) owners(ctx context.Context) ([]owned, error) {
 	nodes := s.nodes()
 	if len(nodes) == 0 {
 		return nil, errors.New("no node runs")
@@ -205,10 +206,8 @@ func (s *ringSystem) shows(ctx context.Context, by []*node, addr string) (bool, 
 		if err != nil {
 			return false, err
 		}
-		for _, owner := range table {
-			if owner == addr {
-				return true, nil
-			}
+		if slices.ContainsFunc(table, func(o owned) bool { return o.owner == addr }) {
+			return true, nil
 		}
 	}
 	return false, nil

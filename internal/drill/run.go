@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/workload"
 )
 
@@ -34,14 +32,15 @@ type run struct {
 	o             *Options
 	main, control *side
 	rnd           *rand.Rand
-	faulty        bool  // the network can be cut
-	flapping      *node // the node that flap always takes
+	faulty        bool     // the network can be cut
+	flapping      *node    // the node that flap always takes
+	probes        []string // a key of every slot that nobody changes
 
 	mu     sync.Mutex
 	events []Event
 	faults int
 	times  map[string][]time.Duration // how long something took, by what it was
-	owners map[uint16]string          // of slots, before the latest fault
+	owners []owned                    // of slots, before the latest fault
 	slots  slotTimes
 }
 
@@ -116,10 +115,25 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.probes = slotKeys()
 	var stored atomic.Int64
-	stop := r.watch("storing keys", 2*r.o.Keys, func() int { return int(stored.Load()) })
-	defer stop()
-	return r.both(func(s *side) error { return s.preload(ctx, func() { stored.Add(1) }) })
+	stop := r.watch("storing keys", 2*(r.o.Keys+len(r.probes)), func() int { return int(stored.Load()) })
+	err = r.both(func(s *side) error {
+		done := func() { stored.Add(1) }
+		if err := s.preload(ctx, r.o.Keys, done, s.set); err != nil {
+			return err
+		}
+		return s.preload(ctx, len(r.probes), done, func(ctx context.Context, d Driver, _, n int) error {
+			return d.Set(ctx, r.probes[n], []byte("probe"), 0)
+		})
+	})
+	stop()
+	if err != nil {
+		return err
+	}
+	// A fault that comes before the copies are complete would say nothing about copies.
+	r.o.Progress("waiting for the clusters to settle", 0, 1)
+	return r.both(func(s *side) error { return pollEach(ctx, askEvery, settleLimit, s.sys.settled) })
 }
 
 // watch reports progress until stop, which waits for the last report.
@@ -233,7 +247,7 @@ func (r *run) silent() (end func()) {
 // long that took from the fault on. A cluster of ours must; that another one does not
 // is a result.
 func (r *run) settle(ctx context.Context, what string, begun time.Time) error {
-	err := poll(ctx, settleLimit, r.main.sys.settled)
+	err := pollEach(ctx, askEvery, settleLimit, r.main.sys.settled)
 	switch {
 	case err == nil:
 		took := time.Since(begun)
@@ -249,83 +263,10 @@ func (r *run) settle(ctx context.Context, what string, begun time.Time) error {
 	return nil
 }
 
-// slotTimes are the times from a fault to the first call of a slot that succeeded.
-type slotTimes struct {
-	times      []time.Duration
-	unanswered int
-}
-
-// Sampling of slots: all of a node's would be a load of its own.
-const (
-	sampledSlots = 256
-	probeGap     = 5 * time.Millisecond
-	probeLimit   = 20 * time.Second // after the nodes have settled: clients may learn it later
-)
-
-// probe calls one key of a sample of the slots that a node owned (nil: of all)
-// until each was answered, from begun on. stop waits for that, for probeLimit at most.
-func (r *run) probe(ctx context.Context, owner *node, begun time.Time) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	for _, key := range r.sample(owner) {
-		wg.Go(func() { r.probeSlot(ctx, key, begun) }) // ends with the first answer, or with ctx
-	}
-	return func() {
-		t := time.AfterFunc(probeLimit, cancel)
-		defer t.Stop()
-		defer cancel()
-		wg.Wait()
-	}
-}
-
-func (r *run) probeSlot(ctx context.Context, key string, begun time.Time) {
-	for i := 0; ; i++ {
-		_, _, err := r.main.client(i).Get(ctx, key)
-		if err == nil || wait(ctx, probeGap) != nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if err != nil {
-				r.slots.unanswered++
-				return
-			}
-			r.slots.times = append(r.slots.times, time.Since(begun))
-			return
-		}
-	}
-}
-
-// sample draws keys of slots that a node owned before the fault.
-func (r *run) sample(owner *node) []string {
-	r.mu.Lock()
-	table := r.owners
-	r.mu.Unlock()
-	var of []uint16
-	for slot, addr := range table {
-		if owner == nil || addr == owner.addr {
-			of = append(of, slot)
-		}
-	}
-	slices.Sort(of)
-	r.rnd.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
-	of = of[:min(len(of), sampledSlots)]
-	wanted := map[uint16]bool{}
-	for _, slot := range of {
-		wanted[slot] = true
-	}
-	var keys []string
-	for i := 0; len(keys) < len(of); i++ {
-		key := "p:" + strconv.Itoa(i)
-		if slot := ring.SlotString(key); wanted[slot] {
-			keys, wanted[slot] = append(keys, key), false
-		}
-	}
-	return keys
-}
-
 // lookAtOwners notes who owns what now.
 func (r *run) lookAtOwners(ctx context.Context) error {
-	var table map[uint16]string
-	err := poll(ctx, askLimit, func(ctx context.Context) (err error) {
+	var table []owned
+	err := pollEach(ctx, askEvery, askLimit, func(ctx context.Context) (err error) {
 		table, err = r.main.sys.owners(ctx)
 		return err
 	})
@@ -344,8 +285,8 @@ func (r *run) pick(ctx context.Context) (*node, error) {
 		return nil, err
 	}
 	owners := map[string]bool{}
-	for _, addr := range r.owners {
-		owners[addr] = true
+	for _, o := range r.owners {
+		owners[o.owner] = true
 	}
 	list := r.main.sys.nodes()
 	if len(owners) > 0 {

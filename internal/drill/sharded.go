@@ -98,8 +98,8 @@ func (s *sharded) restart(ctx context.Context, n *node, elsewhere bool) (*node, 
 	return s.launch(ctx, n.addr, n.id)
 }
 
-func (s *sharded) settled(context.Context) error                     { return nil }
-func (s *sharded) owners(context.Context) (map[uint16]string, error) { return nil, nil }
+func (s *sharded) settled(context.Context) error           { return nil }
+func (s *sharded) owners(context.Context) ([]owned, error) { return nil, nil }
 
 func (s *sharded) open(ctx context.Context) (Driver, error) {
 	d := &shardDriver{s: s, clients: map[string]*shard{}}

@@ -143,8 +143,12 @@ func (s *side) cell() *cell {
 	}
 }
 
-// preload stores every key of the main load once.
-func (s *side) preload(ctx context.Context, done func()) error {
+// preloadLimit is how long a key is tried to be stored: a cluster on a busy machine may
+// take longer than one deadline.
+const preloadLimit = 10 * time.Second
+
+// preload calls store for n keys before the load begins.
+func (s *side) preload(ctx context.Context, n int, done func(), store func(ctx context.Context, d Driver, worker, n int) error) error {
 	const callers = 64
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -153,11 +157,12 @@ func (s *side) preload(ctx context.Context, done func()) error {
 	for w := range callers {
 		wg.Go(func() { // ends when all keys are stored, or at the first fault
 			for ctx.Err() == nil {
-				n := int(next.Add(1)) - 1
-				if n >= s.o.Keys {
+				i := int(next.Add(1)) - 1
+				if i >= n {
 					return
 				}
-				if err := s.preloadKey(ctx, w, n); err != nil {
+				err := poll(ctx, preloadLimit, func(ctx context.Context) error { return store(ctx, s.client(w), w, i) })
+				if err != nil {
 					cancel(fmt.Errorf("storing the keys: %w", err))
 				}
 				done()
@@ -166,13 +171,4 @@ func (s *side) preload(ctx context.Context, done func()) error {
 	}
 	wg.Wait()
 	return context.Cause(ctx)
-}
-
-func (s *side) preloadKey(ctx context.Context, worker, n int) (err error) {
-	for range 5 {
-		if err = s.set(ctx, s.client(worker), worker, n); err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
 }

@@ -36,8 +36,8 @@ type system interface {
 	// settled says why the system does not serve all slots by the nodes that
 	// run, all of which agree; nil when it does.
 	settled(ctx context.Context) error
-	// owners returns the address of the owner of every slot; nil: no slots.
-	owners(ctx context.Context) (map[uint16]string, error)
+	// owners returns the owners of all slots in their order; nil: no slots.
+	owners(ctx context.Context) ([]owned, error)
 	// deaths counts how often a node took another one for dead.
 	deaths() int
 	close()
@@ -152,50 +152,58 @@ func (f *fleet) command(ctx context.Context, n *node, args ...string) (resp.Valu
 	return v, nil
 }
 
-// slotTable reads CLUSTER SLOTS of a node: owners by slot, and how many there are.
-func (f *fleet) slotTable(ctx context.Context, n *node) (map[uint16]string, int, error) {
+// owned is a run of slots with one owner.
+type owned struct {
+	first, last int
+	owner       string
+}
+
+// slotTable reads CLUSTER SLOTS of a node: who owns which slots, in their order, and
+// how many owners there are.
+func (f *fleet) slotTable(ctx context.Context, n *node) (table []owned, owners int, err error) {
 	v, err := f.command(ctx, n, "CLUSTER", "SLOTS")
 	if err != nil {
 		return nil, 0, err
 	}
-	table, names := map[uint16]string{}, map[string]bool{}
+	names := map[string]bool{}
 	for _, r := range v.Elems {
 		if len(r.Elems) < 3 || len(r.Elems[2].Elems) < 2 {
 			return nil, 0, fmt.Errorf("%s: malformed CLUSTER SLOTS", n.addr)
 		}
 		owner := r.Elems[2].Elems[0].Text() + ":" + r.Elems[2].Elems[1].Text()
 		names[owner] = true
-		for s := r.Elems[0].Int; s <= r.Elems[1].Int; s++ {
-			table[uint16(s)] = owner
-		}
+		table = append(table, owned{int(r.Elems[0].Int), int(r.Elems[1].Int), owner})
 	}
+	slices.SortFunc(table, func(a, b owned) int { return a.first - b.first })
 	return table, len(names), nil
 }
 
 // agree says why not all nodes show the same owners, as many as given, of all slots.
 func (f *fleet) agree(ctx context.Context, nodes []*node, owners int) error {
-	var first map[uint16]string
+	var first []owned
 	runs := map[string]bool{}
 	for _, n := range nodes {
 		runs[n.addr] = true
 	}
 	for _, n := range nodes {
 		table, count, err := f.slotTable(ctx, n)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case count != owners || len(table) != slots:
-			return fmt.Errorf("%s shows %d slots on %d nodes, %d run", n.addr, len(table), count, owners)
+		}
+		shown := 0
+		for _, o := range table {
+			shown += o.last - o.first + 1
+			if !runs[o.owner] {
+				return fmt.Errorf("slot %d: %s says %s, which does not run", o.first, n.addr, o.owner)
+			}
+		}
+		switch {
+		case count != owners || shown != slots:
+			return fmt.Errorf("%s shows %d slots on %d nodes, %d run", n.addr, shown, count, owners)
 		case first == nil:
 			first = table
-		}
-		for s, owner := range table {
-			if !runs[owner] {
-				return fmt.Errorf("slot %d: %s says %s, which does not run", s, n.addr, owner)
-			}
-			if first[s] != owner {
-				return fmt.Errorf("slot %d: %s says %s, another says %s", s, n.addr, owner, first[s])
-			}
+		case !slices.Equal(first, table):
+			return fmt.Errorf("%s and %s show different owners", nodes[0].addr, n.addr)
 		}
 	}
 	return nil
