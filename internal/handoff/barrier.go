@@ -20,6 +20,8 @@ type Slots interface {
 	// OpenWindow lets requests take entries from c.Peer; see Transfer.
 	OpenWindow(slot uint16, c Cession)
 	CloseWindow(slot uint16)
+	// Taking is whom the window of a slot takes from; zero if none is open.
+	Taking(slot uint16) Peer
 	// Decline lets c.Peer know that nothing will be taken of its slot.
 	Decline(slot uint16, c Cession)
 }
@@ -37,7 +39,8 @@ type Ask struct {
 	// on serving, so that a slot is without a server for one round trip and not
 	// until the slowest member has answered.
 	Last bool
-	// Pull are those of the slots whose content this node would take over.
+	// Pull are those of the slots whose content this node would take over, or is
+	// taking over.
 	Pull []Range
 	// Return is the boot of the process before, while there is content of its
 	// slots to be proven; 0 = none.
@@ -176,7 +179,7 @@ func (b *Barrier) meet(t *Targets) {
 func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
 	b.lastAsk++
 	opens := b.gained.Len() > 0
-	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.pullable()}
+	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.pullable(to, want)}
 	if b.inherited != nil {
 		a.Return = b.inherited.Boot
 	}

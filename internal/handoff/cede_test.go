@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -113,6 +114,30 @@ func taker(t *testing.T, others ...int) (b *Barrier, s *bitSlots, asks []Ask) {
 		t.Fatalf("%d asks", len(asks))
 	}
 	return b, s, asks
+}
+
+// TestReminderKeepsTheWindow: asking a member for everything anew, because it still serves
+// other slots, does not tell it that what is being taken over is not wanted.
+func TestReminderKeepsTheWindow(t *testing.T) {
+	b, s, asks := taker(t, 0)
+	b.Offered(asks[0], []Offer{{asks[0].ID, slot0}})
+	b.Agreed(asks[0], slot0)
+	v := b.ReleaseFor(Request{From: nodeID(0), Boot: 1})
+	if len(v.Asks) != 1 || !slices.Equal(v.Asks[0].Pull, slot0) {
+		t.Fatalf("it asks %+v, want it to take slot 0", v.Asks)
+	}
+	giver, content := giver(t)
+	giver.ReleaseFor(askOf(5))
+	q := askOf(6)
+	q.Pull = v.Asks[0].Pull
+	if giver.ReleaseFor(q); giver.Ceded() != 1 || content.cell(0).value != 7 {
+		t.Error("the content is gone")
+	}
+	b.Agreed(v.Asks[0], nil)
+	s.CloseWindow(0)
+	if v := b.ReleaseFor(Request{From: nodeID(0), Boot: 1}); len(v.Asks) != 1 || len(v.Asks[0].Pull) > 0 {
+		t.Errorf("it asks for what is over: %+v", v.Asks)
+	}
 }
 
 // TestOpensWithWindow: what was offered may be taken once the slot is open.

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/topology"
 )
 
 // copyHold is how long a slot whose copies this node is offered must not have been
@@ -287,8 +289,15 @@ func (b *Barrier) TakenOver() int { return b.takenOver }
 
 // pullable are the gained slots whose content this node would take over: not those
 // of which it has copies that nobody can have anything newer than.
-func (b *Barrier) pullable() []Range {
+func (b *Barrier) pullable(to topology.NodeID, asked *Set) []Range {
 	pull := b.gained
+	if peer, ok := b.cur.peer(to); ok {
+		asked.Each(func(slot uint16) {
+			if b.slots.Taking(slot) == peer {
+				pull.Add(slot) // or the other side would take it for done
+			}
+		})
+	}
 	b.gained.Each(func(slot uint16) {
 		if of, ok := b.copies.Of(slot); ok && !b.alive(of) {
 			pull.Remove(slot)

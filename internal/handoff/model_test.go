@@ -69,6 +69,13 @@ func (s *bitSlots) CloseWindow(slot uint16) { s.cell(slot).open = false }
 
 func (s *bitSlots) Decline(uint16, Cession) {}
 
+func (s *bitSlots) Taking(slot uint16) Peer {
+	if c := s.cell(slot); c.open {
+		return c.from.Peer
+	}
+	return Peer{}
+}
+
 // write sets the key, or deletes it with 0.
 func (c *cell) write(version int) {
 	c.value = version

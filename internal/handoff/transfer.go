@@ -199,6 +199,14 @@ func (t *Transfer) CloseWindow(slot uint16) {
 	}
 }
 
+// Taking implements Slots.
+func (t *Transfer) Taking(slot uint16) Peer {
+	if w := t.Window(slot); w != nil {
+		return w.from.Peer
+	}
+	return Peer{}
+}
+
 // Decline implements Slots.
 func (t *Transfer) Decline(slot uint16, c Cession) {
 	if t.o.Caller == nil {
@@ -206,6 +214,9 @@ func (t *Transfer) Decline(slot uint16, c Cession) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if w := t.Window(slot); w != nil && w.from == c {
+		return // it is being taken
+	}
 	if !t.closed {
 		s := t.sourceOf(c.Peer)
 		s.done.Add(slot)

@@ -206,6 +206,26 @@ func TestPull(t *testing.T) {
 	})
 }
 
+// TestDeclineKeepsTheWindow: what is being taken over is not declined by an offer of the
+// same cession that comes again; another one is.
+func TestDeclineKeepsTheWindow(t *testing.T) {
+	within(t, func(t *testing.T, p *pair) {
+		p.set("k", "v", 0)
+		p.begin()
+		p.taker.Decline(p.slot, p.from)
+		<-time.After(time.Second)
+		if len(p.told) != 0 {
+			t.Errorf("the source was told that %v is done", p.told)
+		}
+		p.want("k", "v")
+		p.taker.Decline(p.slot, Cession{p.from.Peer, p.from.Ask + 1})
+		<-time.After(time.Second)
+		if len(p.told) != 1 {
+			t.Errorf("the source was told %v", p.told)
+		}
+	})
+}
+
 // TestRequestsShareAFlight: the source forgets what it hands over; whoever asks
 // second must not take its "none" for the truth.
 func TestRequestsShareAFlight(t *testing.T) {
