@@ -34,6 +34,7 @@ type sharded struct {
 	choose  func(addrs []string) func(key string) int
 	started int
 	view    atomic.Pointer[[]string] // the nodes that clients are told of
+	filled  atomic.Bool              // all keys are stored
 }
 
 func newSharded(o *Options) (*sharded, error) {
@@ -98,7 +99,13 @@ func (s *sharded) restart(ctx context.Context, n *node, elsewhere bool) (*node, 
 	return s.launch(ctx, n.addr, n.id)
 }
 
-func (s *sharded) settled(context.Context) error           { return nil }
+// settled is asked when all keys are stored: from then on clients leave nodes out that
+// fail. Before, a busy machine would only store keys where nobody looks for them.
+func (s *sharded) settled(context.Context) error {
+	s.filled.Store(true)
+	return nil
+}
+
 func (s *sharded) owners(context.Context) ([]owned, error) { return nil, nil }
 
 func (s *sharded) open(ctx context.Context) (Driver, error) {
@@ -221,7 +228,7 @@ func (d *shardDriver) done(c *shard, err error) {
 		c.failures = 0
 		return
 	}
-	if c.failures++; c.failures >= ejectAfter {
+	if c.failures++; c.failures >= ejectAfter && d.s.filled.Load() {
 		c.failures, c.out = 0, time.Now().Add(ejectFor)
 		d.view = nil // chooses anew
 	}

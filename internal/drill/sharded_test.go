@@ -71,6 +71,8 @@ func (d *faultyDriver) Get(context.Context, string) ([]byte, bool, error) {
 
 func (d *faultyDriver) Close() error { return nil }
 
+func shards(d Driver) *shardDriver { return d.(*shardDriver) }
+
 func TestShardingClientLeavesFailingNodesOut(t *testing.T) {
 	drivers := map[string]*faultyDriver{}
 	o := &Options{Open: func(_ context.Context, seeds []string) (Driver, error) {
@@ -91,6 +93,15 @@ func TestShardingClientLeavesFailingNodesOut(t *testing.T) {
 	get := func() error { _, _, err := d.Get(t.Context(), key); return err }
 	broken := errors.New("broken")
 	drivers["a"].err = broken
+	for range 2 * ejectAfter { // while keys are stored
+		if err := get(); !errors.Is(err, broken) {
+			t.Fatalf("error %v while keys are stored", err)
+		}
+	}
+	drivers["a"].calls, shards(d).clients["a"].failures = 0, 0
+	if err := s.settled(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for range ejectAfter {
 		if err := get(); !errors.Is(err, broken) {
 			t.Fatalf("error %v before the node is left out", err)
@@ -100,9 +111,8 @@ func TestShardingClientLeavesFailingNodesOut(t *testing.T) {
 		t.Errorf("error %v, %d calls of the other node", err, drivers["b"].calls)
 	}
 	drivers["a"].err = nil
-	shards := d.(*shardDriver)
-	shards.clients["a"].out = time.Now().Add(-time.Second)
-	shards.until = time.Now().Add(-time.Millisecond)
+	shards(d).clients["a"].out = time.Now().Add(-time.Second)
+	shards(d).until = time.Now().Add(-time.Millisecond)
 	if err := get(); err != nil || drivers["a"].calls != ejectAfter+1 {
 		t.Errorf("error %v, %d calls: the node was not tried again", err, drivers["a"].calls)
 	}
