@@ -206,6 +206,9 @@ func (m *rumourMember) Snapshot() membership.Snapshot {
 
 func (m *rumourMember) Gossip() string { return m.o.Self.Gossip }
 
+// Messages: rumours are no messages.
+func (m *rumourMember) Messages() (sent, received uint64) { return 0, 0 }
+
 func (m *rumourMember) Leave(context.Context) error {
 	m.r.Forget(m.o.Self.ID)
 	return nil

@@ -152,6 +152,11 @@ func (m *Membership) setSelf(self topology.Member) error {
 	return nil
 }
 
+// Messages counts the packets and streams of gossip that were sent and received.
+func (m *Membership) Messages() (sent, received uint64) {
+	return m.t.sent.Load(), m.t.received.Load()
+}
+
 // Gossip returns the gossip address that peers are told, ip:port.
 func (m *Membership) Gossip() string { return m.gossip }
 

@@ -87,6 +87,21 @@ func TestDataRepliesKeepAPeer(t *testing.T) {
 	}
 }
 
+// What one of two nodes sends, the other receives.
+func TestMessagesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, nil)
+		defer c.close()
+		c.wait(20 * time.Second)
+		sent, received := c.nodes[ipOfNode(0)].Messages()
+		sentBack, got := c.nodes[ipOfNode(1)].Messages()
+		const underWay = 4
+		if sent < 20 || sentBack < 20 || sent > got+underWay || got > sent || sentBack > received+underWay || received > sentBack {
+			t.Errorf("one sent %d and received %d, the other sent %d and received %d", sent, received, sentBack, got)
+		}
+	})
+}
+
 // Check makes a node that watches nobody in trouble look at once.
 func TestCheckDialsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -21,8 +22,11 @@ type transport struct {
 	streams chan net.Conn                      // what memberlist accepts from
 	dials   context.Context                    // of dials, done when Shutdown begins
 	cut     context.CancelFunc
-	stop    chan struct{} // closed when the network below is shut down
-	relayed chan struct{} // closed when the relay goroutine has ended
+	stop    chan struct{}           // closed when the network below is shut down
+	packets chan *memberlist.Packet // what memberlist receives from
+	relays  sync.WaitGroup          // relayStreams and relayPackets
+
+	sent, received atomic.Uint64 // packets and streams
 
 	mu     sync.Mutex
 	conns  map[*stream]struct{} // bounded by memberlist's concurrency
@@ -32,8 +36,8 @@ type transport struct {
 // newTransport wraps given, or listens on ip:port if given is nil, over TCP alone if
 // that is asked for.
 func newTransport(given memberlist.Transport, ip string, port int, tcpOnly bool, logger *log.Logger) (*transport, error) {
-	t := &transport{streams: make(chan net.Conn), stop: make(chan struct{}),
-		relayed: make(chan struct{}), conns: map[*stream]struct{}{}}
+	t := &transport{streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), stop: make(chan struct{}),
+		conns: map[*stream]struct{}{}}
 	switch given := given.(type) {
 	case nil:
 		if tcpOnly {
@@ -55,7 +59,8 @@ func newTransport(given memberlist.Transport, ip string, port int, tcpOnly bool,
 		t.NodeAwareTransport = plainTransport{given}
 	}
 	t.dials, t.cut = context.WithCancel(context.Background())
-	go t.relay() // ends at Shutdown, which waits for it
+	t.relays.Go(t.relayStreams) // ends at Shutdown, which waits for it
+	t.relays.Go(t.relayPackets) // the same
 	return t, nil
 }
 
@@ -80,13 +85,13 @@ func (t *transport) port() int {
 	return t.real.GetAutoBindPort()
 }
 
-// relay passes accepted streams on. After Shutdown has begun it still takes
+// relayStreams passes accepted streams on. After Shutdown has begun it still takes
 // them, to close them: the listener waits for its hand-over.
-func (t *transport) relay() {
-	defer close(t.relayed)
+func (t *transport) relayStreams() {
 	for {
 		select {
 		case conn := <-t.NodeAwareTransport.StreamCh():
+			t.received.Add(1)
 			s, err := t.track(conn)
 			if err != nil {
 				continue
@@ -100,6 +105,40 @@ func (t *transport) relay() {
 			return
 		}
 	}
+}
+
+// relayPackets passes packets on, and counts them. After Shutdown has begun it drops
+// them: the listener waits for its hand-over.
+func (t *transport) relayPackets() {
+	for {
+		select {
+		case p := <-t.NodeAwareTransport.PacketCh():
+			t.received.Add(1)
+			select {
+			case t.packets <- p:
+			case <-t.dials.Done():
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// WriteToAddress implements memberlist.NodeAwareTransport.
+func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	at, err := t.NodeAwareTransport.WriteToAddress(b, a)
+	if err == nil {
+		t.sent.Add(1)
+	}
+	return at, err
+}
+
+// WriteTo implements memberlist.Transport.
+func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
 // StreamCh implements memberlist.Transport.
@@ -117,6 +156,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	if err != nil {
 		return nil, err
 	}
+	t.sent.Add(1)
 	return t.track(conn)
 }
 
@@ -157,9 +197,9 @@ func (t *transport) Shutdown() error {
 	for _, s := range open {
 		_ = s.Close()
 	}
-	err := t.NodeAwareTransport.Shutdown() // the relay drains its listener meanwhile
+	err := t.NodeAwareTransport.Shutdown() // the relays drain its listeners meanwhile
 	close(t.stop)
-	<-t.relayed
+	t.relays.Wait()
 	return err
 }
 
