@@ -86,7 +86,7 @@ func TestBenchInterrupted(t *testing.T) {
 	node.stop(t, syscall.SIGTERM)
 }
 
-// Any server that speaks RESP will do, with a password and over TLS too.
+// Any server that speaks RESP will do, with a password too.
 func TestBenchOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip(err)
@@ -121,7 +121,8 @@ func TestBenchOnRedis(t *testing.T) {
 }
 
 func TestBenchFaults(t *testing.T) {
-	for _, args := range [][]string{{"--reads", "101"}, {"--size", "x"}, {"--size", "9-"}, {"nowhere"}, {"--zipf", "1"}, {"--conns", "-1"}, {"--duration", "0s"}, {"--tls-ca", "x"}, {"--tls", "--tls-ca", "missing"}} {
+	for _, args := range [][]string{{"--reads", "101"}, {"--size", "x"}, {"--size", "9-"}, {"nowhere"}, {"--zipf", "1"}, {"--conns", "-1"}, {"--duration", "0s"}, {"--tls-ca", "x"}, {"--tls", "--tls-ca", "missing"},
+		{"--insecure"}, {"--tls", "--insecure", "--tls-name", "x"}, {"--tls", "--tls-cert", "missing", "--tls-key", "missing"}} {
 		_, stderr := runTo(t, exitUsage, command(t, nil, append([]string{"bench"}, args...)...))
 		if stderr == "" {
 			t.Errorf("%q: nothing is said", args)
