@@ -32,10 +32,11 @@ metrics of the Go runtime and of the process (` + "`go_*`, `process_*`" + `).
 const docsAliases = `
 ## Names of redis_exporter
 
-These are the names that redis_exporter gives, among them all that its Grafana
-dashboard 763 and the dashboards in its repository ask for. Others, such as 11835, were
-not compared. A node
-is scraped directly, so there are no metrics about the exporter itself, of single keys,
+These are the names that redis_exporter gives, among them all that the dashboards 763
+(redis_exporter's own) and 11835 (helm stable/redis-ha) of grafana.com ask for: a test
+evaluates each of their expressions over two scrapes of a node, and compares them with
+what its client counted. Their variables are labels that Prometheus gives to a target
+(` + "`instance`, `namespace`, `pod`" + `). A node is scraped directly, so there are no metrics about the exporter itself, of single keys,
 of modules, of Sentinel or of replicas. What a node has no figure for is left out:
 ` + "`expire_cycle_cpu_milliseconds`, `expired_time_cap_reached_count`, `eventloop_*`" + `, processor
 time of single threads and memory of interpreters. What cannot happen in a node (forks,
