@@ -63,6 +63,12 @@ func (h handler) Stood(s *server.Session, n server.Notable) {
 	h.n.Large(session{s}, n.Cmd, n.Args, n.Size, n.Kind == server.LargeReply)
 }
 
+func (h handler) Account(cmd *command.Command, args [][]byte) int32 { return h.n.Account(cmd, args) }
+
+func (h handler) Spent(account int32, in, out int, d time.Duration) {
+	h.n.Spent(account, in, out, d)
+}
+
 func (h handler) AwaitFresh(*server.Session) { h.n.AwaitFresh() }
 
 func (h handler) KeepsShards(_ *server.Session, channels [][]byte) string {
@@ -88,7 +94,7 @@ type front struct{ *server.Server }
 
 func (f front) Stats() node.FrontStats {
 	s := f.Server.Stats()
-	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
+	return node.FrontStats{Connected: int64(s.Clients), Peers: int64(s.Peers), Waiting: int64(s.Waiting), Total: s.Total, Rejected: s.Rejected, Commands: s.Commands,
 		NetIn: s.NetIn, NetOut: s.NetOut, Reads: s.Reads, Writes: s.Writes, RecentInput: s.RecentInput, RecentOutput: s.RecentOutput, OutputLimit: s.OutputLimit,
 		DeniedAuth: f.Server.Denials(acl.DeniedAuth), DeniedCommand: f.Server.Denials(acl.DeniedCommand),
 		DeniedKey: f.Server.Denials(acl.DeniedKey), DeniedChannel: f.Server.Denials(acl.DeniedChannel),
@@ -97,8 +103,8 @@ func (f front) Stats() node.FrontStats {
 		CommandsPerSec: s.CommandsPerSec, NetInPerSec: s.NetInPerSec, NetOutPerSec: s.NetOutPerSec}
 }
 
-func (f front) SetNotable(slow time.Duration, request, reply int64) {
-	f.Server.SetNotable(server.Limits{Slow: slow, Request: request, Reply: reply})
+func (f front) SetNotable(slow time.Duration, request, reply int64, each bool) {
+	f.Server.SetNotable(server.Limits{Slow: slow, Request: request, Reply: reply, Each: each})
 }
 
 // seeds joins the fixed seeds with those of the user's Discovery.

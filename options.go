@@ -244,7 +244,8 @@ type Options struct {
 	SuspicionMult int
 	HoldDown      time.Duration
 
-	// Diagnostics say what SLOWLOG, COMMANDLOG, LATENCY and DEBUG do.
+	// Diagnostics say what SLOWLOG, COMMANDLOG, LATENCY, CLUSTER SLOT-STATS and DEBUG
+	// do.
 	Diagnostics Diagnostics
 
 	// Version is what HELLO and INFO call redis_version; default "7.4.0".

@@ -62,6 +62,7 @@ func TestRedisCLIModes(t *testing.T) {
 	}{
 		"stat":    {[]string{"--stat", "-i", "0.1"}, 1500 * time.Millisecond, `keys +mem +clients +blocked +requests +connections[\s\S]*\n\d+ +\d+\.\d+[KM] +[1-9]\d* +0 +\d+ \(\+\d+\) +\d+`},
 		"latency": {[]string{"--latency"}, 0, `^0 \d+ \d+\.\d+ [1-9]\d*\n$`},
+		"history": {[]string{"--no-raw", "--latency-history", "-i", "0.3"}, 1500 * time.Millisecond, `min: 0, max: \d+, avg: \d+\.\d+ \([1-9]\d* samples\) -- 0\.3\d seconds range`},
 		"bigkeys": {[]string{"--bigkeys"}, 0, `Biggest string found '"giant"' has 100000 bytes[\s\S]*strings with \d+ bytes`},
 		"memkeys": {[]string{"--memkeys"}, 0, `Biggest string found '"giant"' has 10\d\d\d\d bytes`},
 		"hotkeys": {[]string{"--hotkeys"}, 0, `hot key found with counter: 3\s+keyname: "giant"`},

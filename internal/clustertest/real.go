@@ -26,7 +26,7 @@ type RealNode struct {
 type front struct{ *server.Server }
 
 // SetNotable is not passed on: nobody looks at the logs of a test's cluster.
-func (front) SetNotable(time.Duration, int64, int64) {}
+func (front) SetNotable(time.Duration, int64, int64, bool) {}
 
 func (f front) Stats() node.FrontStats {
 	s := f.Server.Stats()

@@ -86,7 +86,7 @@ var clusterReadSubs = []*Command{
 	},
 	{
 		ID: ClusterSlotStats, Name: "slot-stats", Arity: -4, Flags: Loading | Stale, Group: "cluster", Since: "8.2.0",
-		Summary: "Returns how many keys and bytes slots hold, by number or in order of size.", Complexity: "O(N) where N is the number of slots; with ORDERBY O(N*log(N)) of all slots",
+		Summary: "Returns how many keys and bytes slots hold and, with cluster-slot-stats-enabled, the time and traffic of their commands, by number or in order of one of these.", Complexity: "O(N) where N is the number of slots; with ORDERBY O(N*log(N)) of all slots",
 		Tips: []string{"nondeterministic_output", "request_policy:all_shards"},
 		Args: []Arg{oneOf("filter",
 			block("slotsrange", arg("start-slot", "integer"), arg("end-slot", "integer")).token("SLOTSRANGE"),

@@ -178,6 +178,9 @@ var keys = []Key{
 	number(Key{Name: "latency-monitor-threshold", Group: "Diagnostics", Default: "0", Example: "100",
 		Usage: "milliseconds from which LATENCY keeps a sample of a command; 0 keeps none"},
 		0, math.MaxInt32, func(c *Config, n int) { c.Options.Diagnostics.LatencyThreshold = time.Duration(n) * time.Millisecond }),
+	yesNo(Key{Name: "cluster-slot-stats-enabled", Group: "Diagnostics", Default: "no", Example: "yes",
+		Usage: "whether CLUSTER SLOT-STATS counts time and bytes of the commands on each slot; with yes each command is timed by itself, as with slowlog-log-slower-than below 1000"},
+		func(c *Config) *bool { return &c.Options.Diagnostics.SlotStats }),
 	oneOf(Key{Name: "enable-debug-command", Group: "Diagnostics", Default: "no", Example: "local", Values: ringcache.DebugCommands(),
 		Usage: "who may use DEBUG: nobody, connections from this machine, or everybody"},
 		func(c *Config) *string { return &c.Options.Diagnostics.DebugCommand }),
@@ -497,6 +500,17 @@ func oneOf(k Key, at func(*Config) *string) Key {
 	k.set = func(c *Config, s string) (string, error) {
 		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
 		*at(c) = v
+		return v, err
+	}
+	return k
+}
+
+// yesNo is a switch of Redis's, which CONFIG SET and CONFIG REWRITE call the same.
+func yesNo(k Key, at func(*Config) *bool) Key {
+	k.Kind, k.Values = "one of", []string{"no", "yes"}
+	k.set = func(c *Config, s string) (string, error) {
+		v, err := parseOneOf(strings.TrimSpace(s), k.Values)
+		*at(c) = v == "yes"
 		return v, err
 	}
 	return k

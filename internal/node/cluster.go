@@ -49,8 +49,8 @@ var clusterHelp = []string{
 	"MYSHARDID", "    Return the node's shard id.",
 	"NODES", "    Return cluster configuration seen by node.",
 	"REPLICAS <node-id>", "    Return <node-id> replicas.",
-	"SLOT-STATS SLOTSRANGE <start-slot> <end-slot>", "    Return the keys and bytes of slots that this node owns.",
-	"SLOT-STATS ORDERBY <metric> [LIMIT <limit>] [ASC | DESC]", "    Return the slots with most or least of key-count or memory-bytes.",
+	"SLOT-STATS SLOTSRANGE <start-slot> <end-slot>", "    Return the keys and bytes of slots that this node owns, and with cluster-slot-stats-enabled the time and traffic of their commands.",
+	"SLOT-STATS ORDERBY <metric> [LIMIT <limit>] [ASC | DESC]", "    Return the slots with most or least of key-count, memory-bytes, cpu-usec, network-bytes-in or network-bytes-out.",
 	"SLOTS", "    Return information about slots range mappings.",
 	"SHARDS", "    Return information about slot range mappings and the nodes associated with them.",
 	"HELP", "    Print this help.",
@@ -101,7 +101,7 @@ func (n *Node) cluster(s Session, cmd *command.Command, args [][]byte, w *resp.W
 	case command.ClusterNodes:
 		w.Raw(p.reply(replyNodes, w.Proto))
 	case command.ClusterInfo:
-		w.Raw(p.reply(replyInfo, w.Proto))
+		w.Verbatim("txt", n.ClusterInfo())
 	case command.ClusterMyID, command.ClusterMyShardID:
 		w.BulkString(n.id.String())
 	case command.ClusterKeySlot:

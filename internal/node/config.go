@@ -47,9 +47,9 @@ var fixedParams = map[string]string{
 	"acllog-max-len": "128", "acl-pubsub-default": "resetchannels",
 	"activedefrag": "no", "appendfsync": "everysec", "appendonly": "no", "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 0 0 0",
 	"cluster-allow-reads-when-down": "yes", "cluster-enabled": "yes", "cluster-node-timeout": "15000",
-	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "cluster-slot-stats-enabled": "no", "databases": "1", "dbfilename": "", "dir": "",
+	"cluster-preferred-endpoint-type": "ip", "cluster-require-full-coverage": "no", "databases": "1", "dbfilename": "", "dir": "",
 	"hz": "10", "io-threads": "1", "latency-tracking": "yes", "latency-tracking-info-percentiles": "50 99 99.9", "lazyfree-lazy-eviction": "no", "lazyfree-lazy-expire": "no",
-	"loglevel": "notice", "maxmemory-samples": "5", "notify-keyspace-events": "", "protected-mode": "no", "proto-max-bulk-len": "536870912",
+	"loglevel": "notice", "maxmemory-samples": "5", "notify-keyspace-events": "", "proto-max-bulk-len": "536870912",
 	"replica-read-only": "yes", "save": "", "tcp-backlog": "511",
 	"tcp-keepalive": "300", "timeout": "0",
 }
@@ -76,6 +76,9 @@ var variableParams = map[string]variable{
 	"commandlog-large-reply-max-len":    lengthParam("commandlog-large-reply-max-len", replyLog),
 	"latency-monitor-threshold":         latencyThreshold,
 	"enable-debug-command":              debugParam,
+	"cluster-slot-stats-enabled":        slotStatsParam,
+	"protected-mode":                    protectedParam,
+	"port":                              startParam(func(n *Node) string { return strconv.Itoa(int(n.o.Port)) }),
 	"maxmemory": {
 		key: "max-memory",
 		get: func(n *Node) string { return strconv.FormatInt(n.eng.Stats().MaxBytes, 10) },
@@ -178,6 +181,7 @@ func (n *Node) config(cmd *command.Command, args [][]byte, w *resp.Writer) {
 	case command.ConfigResetStat:
 		n.eng.ResetStats()
 		n.counts.reset()
+		n.accounts.resetAll()
 		if n.front != nil {
 			n.front.ResetStats()
 		}

@@ -43,6 +43,11 @@ type Diagnostics struct {
 	// DebugCommand says who may use DEBUG: "no" (default) for nobody, "local"
 	// for connections from this machine, "yes".
 	DebugCommand string
+	// SlotStats counts time and bytes of the commands on each slot, for CLUSTER
+	// SLOT-STATS. Every command is then timed by itself, as with a SlowerThan below 1
+	// ms, and the figures take 384 KiB. CONFIG SET cluster-slot-stats-enabled changes
+	// it.
+	SlotStats bool
 	// ConfigFile is the file that INFO names, and Rewrite puts values into it,
 	// by configuration key, for CONFIG REWRITE. nil: there is no file.
 	ConfigFile string
@@ -114,7 +119,7 @@ func (n *Node) tellFront() {
 	if t := d.slow.Threshold(); t >= 0 {
 		slow = time.Duration(min(t, int64(math.MaxInt64/time.Microsecond))) * time.Microsecond
 	}
-	n.front.SetNotable(slow, d.requests.Threshold(), d.replies.Threshold())
+	n.front.SetNotable(slow, d.requests.Threshold(), d.replies.Threshold(), n.accounts.kept())
 }
 
 // Slow tells the node of a command that took long, together with others before
@@ -208,13 +213,23 @@ func replyLog(n *Node) *latency.Log   { return &n.diag.replies }
 var latencyThreshold = numberParam("latency-monitor-threshold", 0, math.MaxInt64,
 	func(n *Node) int64 { return n.diag.events.Threshold() }, func(n *Node, v int64) { n.diag.events.SetThreshold(v) })
 
-// debugParam can be read only, as in Redis: it is set at the start.
-var debugParam = variable{
-	get: func(n *Node) string { return n.diag.debugCommand },
-	check: func(n *Node, v string) (func() error, error) {
-		if v != n.diag.debugCommand {
+// startParam can be read only, as some are in Redis: it is set at the start.
+func startParam(get func(n *Node) string) variable {
+	return variable{get: get, check: func(n *Node, v string) (func() error, error) {
+		if v != get(n) {
 			return nil, errors.New("can't set immutable config")
 		}
 		return func() error { return nil }, nil
-	},
+	}}
 }
+
+var debugParam = startParam(func(n *Node) string { return n.diag.debugCommand })
+
+// protectedParam tells whether clients from other machines need a password: a cluster
+// secret says that the node is meant to be reached.
+var protectedParam = startParam(func(n *Node) string {
+	if len(n.o.Secret) > 0 {
+		return "no"
+	}
+	return "yes"
+})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,14 @@ func (n *Node) info(args [][]byte, w *resp.Writer) {
 func (n *Node) Info() string { return n.infoText(map[string]bool{"everything": true}) }
 
 // ClusterInfo is the text of CLUSTER INFO.
-func (n *Node) ClusterInfo() string { return n.pub.Load().infoText() }
+func (n *Node) ClusterInfo() string {
+	var sent, received uint64
+	if m := n.membership(); m != nil {
+		sent, received = m.Messages()
+	}
+	return n.pub.Load().info() + "cluster_stats_messages_sent:" + strconv.FormatUint(sent, 10) +
+		"\r\ncluster_stats_messages_received:" + strconv.FormatUint(received, 10) + "\r\n"
+}
 
 func (n *Node) infoText(want map[string]bool) string {
 	every := want["all"] || want["everything"]
@@ -120,7 +128,7 @@ func infoClients(n *Node, t *infoText) {
 	t.add("ringcache_buffer_refusals", f.BufferRefusals)
 	t.add("client_recent_max_input_buffer", f.RecentInput)
 	t.add("client_recent_max_output_buffer", f.RecentOutput)
-	t.add("blocked_clients", 0)
+	t.add("blocked_clients", f.Waiting+n.waiting.Load())
 	clients, _, _, _ := n.track.figures()
 	t.add("tracking_clients", clients)
 	t.add("watching_clients", n.watchers.Load())

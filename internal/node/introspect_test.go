@@ -149,7 +149,14 @@ func TestSlotStats(t *testing.T) {
 		{"CLUSTER SLOT-STATS ORDERBY CPU-USEC", "ERR Unrecognized sort metric for ORDERBY."},
 		{"CLUSTER SLOT-STATS SLOTSRANGE 5 4", "ERR Start slot number 5 is greater than end slot number 4"},
 		{"CLUSTER SLOT-STATS SLOTSRANGE 0 16384", errBadSlot},
-		{"CLUSTER SLOT-STATS SLOTSRANGE 0", errSyntax},
+		{"CLUSTER SLOT-STATS SLOTSRANGE 0", "ERR unknown subcommand or wrong number of arguments for 'SLOT-STATS'. Try CLUSTER HELP."},
+		{"CLUSTER slot-stats FOO 0", "ERR unknown subcommand or wrong number of arguments for 'slot-stats'. Try CLUSTER HELP."},
+		{"CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 0", "ERR Limit has to lie in between 1 and 16384 (maximum number of slots)."},
+		{"CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT", errSyntax},
+		{"CLUSTER SLOT-STATS ORDERBY KEY-COUNT DESC ASC", "ERR Multiple filters of the same type are disallowed."},
+		{"CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 1 LIMIT 1", "ERR Multiple filters of the same type are disallowed."},
+		{"CONFIG SET cluster-slot-stats-enabled maybe", "ERR CONFIG SET failed (possibly related to argument 'cluster-slot-stats-enabled') - argument must be 'yes' or 'no'"},
+		{"CLUSTER SLOT-STATS ORDERBY network-bytes-in", "ERR Unrecognized sort metric for ORDERBY."},
 	} {
 		if got := show(tc.line); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.line, got, tc.want)

@@ -83,6 +83,8 @@ type Node struct {
 	watchers, watchedKeys atomic.Int64
 	long                  atomic.Int32 // scripts and transactions that hold a slot, or are about to
 	counts                counters
+	accounts              accounts
+	waiting               atomic.Int64 // clients in WAIT
 	diag                  diagnostics
 	casts                 casts
 	check                 selfCheck              // owned by checkLoop
@@ -148,10 +150,11 @@ func Open(o Options) (*Node, error) {
 		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
 	n.diag.open(o.Diagnostics)
+	n.accounts.set(o.Diagnostics.SlotStats)
 	n.publish = n.deliver
 	n.takes.n = n
 	n.transfer = handoff.NewTransfer(handoff.TransferOptions{Engine: n.eng, Caller: &n.takes, Rate: o.WarmRate, Bytes: o.WarmBytes, Logger: n.log})
-	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: n.transfer, Send: n.sendRelease, Logger: n.log})
+	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: countedSlots{n.transfer, &n.accounts}, Send: n.sendRelease, Logger: n.log})
 	n.openCopies()
 	n.inherit(took)
 	if err = n.openLinks(); err != nil {

@@ -53,6 +53,7 @@ type Members interface {
 	Check(id topology.NodeID)
 	Snapshot() membership.Snapshot
 	Gossip() string
+	Messages() (sent, received uint64) // of gossip
 	Leave(ctx context.Context) error
 	Close() error
 }
@@ -63,8 +64,9 @@ type Front interface {
 	SetPassword(password string)
 	SetMaxClients(n int)
 	// SetNotable sets from which duration (below 0: never), and bytes of request
-	// and reply, Stood is told of a command.
-	SetNotable(slow time.Duration, request, reply int64)
+	// and reply, Stood is told of a command, and whether each is timed by itself
+	// and charged to the account of its slot.
+	SetNotable(slow time.Duration, request, reply int64, each bool)
 	// Publish hands a message to the sessions that listen to a channel, or to a
 	// shard channel, and counts them. LeaveShards ends the subscriptions to the
 	// shard channels that are gone. Neither blocks.
@@ -79,6 +81,7 @@ type Front interface {
 // FrontStats are the figures of the server.
 type FrontStats struct {
 	Connected, Peers          int64  // sessions now
+	Waiting                   int64  // for the end of CLIENT PAUSE, now
 	Total, Rejected, Commands uint64 // Total is the ID of the latest session
 	NetIn, NetOut             uint64 // bytes
 	Reads, Writes             uint64

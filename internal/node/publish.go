@@ -63,7 +63,9 @@ func (n *Node) deliver(channel, message []byte, shard bool) (heard int) {
 	if n.front != nil {
 		heard = n.front.Publish(channel, message, shard)
 	}
-	if !shard {
+	if shard {
+		n.spentOnMessage(channel, message, heard)
+	} else {
 		n.cast(channel, message)
 	}
 	return heard

@@ -228,6 +228,8 @@ func (n *Node) waitCommand(ctx context.Context, args [][]byte, w *resp.Writer) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()
+		n.waiting.Add(1)
+		defer n.waiting.Add(-1)
 		w.Int(int64(n.copies.streams.Wait(ctx, int(max(min(enough, topology.MaxReplicas+1), 0)))))
 	}
 }

@@ -18,7 +18,6 @@ const (
 	replySlots = iota
 	replyShards
 	replyNodes
-	replyInfo
 	replyCopies // CLUSTER SLOTS for clients that take copies
 	replyKinds
 
@@ -41,8 +40,6 @@ func (p *published) reply(kind, proto int) []byte {
 			p.writeShards(&w)
 		case replyNodes:
 			w.Verbatim("txt", p.nodesText())
-		case replyInfo:
-			w.Verbatim("txt", p.infoText())
 		case replyCopies:
 			p.writeCopies(&w)
 		}
@@ -235,8 +232,8 @@ func (p *published) peer(id topology.NodeID) *membership.Peer {
 	return &p.snap.Members[i]
 }
 
-// infoText is CLUSTER INFO. The state is always ok: a part of a split cluster
-// keeps serving all slots.
+// infoText is CLUSTER INFO, apart from what does not follow from the View. The state is
+// always ok: a part of a split cluster keeps serving all slots.
 func (p *published) infoText() string {
 	size, suspect := 0, 0
 	for i := range p.view.Len() {
@@ -259,7 +256,6 @@ func (p *published) infoText() string {
 		{"cluster_state", "ok"}, {"cluster_slots_assigned", ring.Slots}, {"cluster_slots_ok", ring.Slots - suspect},
 		{"cluster_slots_pfail", suspect}, {"cluster_slots_fail", 0}, {"cluster_known_nodes", p.view.Len()},
 		{"cluster_size", max(size, 1)}, {"cluster_current_epoch", uint64(p.view.Epoch())}, {"cluster_my_epoch", my},
-		{"cluster_stats_messages_sent", 0}, {"cluster_stats_messages_received", 0},
 		{"total_cluster_links_buffer_limit_exceeded", 0}, {"ringcache_view", viewHash(p.view)},
 	} {
 		fmt.Fprintf(&b, "%s:%v\r\n", f.name, f.value)

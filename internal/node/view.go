@@ -26,6 +26,7 @@ type published struct {
 	since    []time.Time // per member, see tenures
 	replicas int         // copies of each slot
 	replies  [numReplies]cachedReply
+	info     func() string // infoText, made once
 }
 
 // cachedReply is one CLUSTER reply, encoded once for each View and protocol.
@@ -37,6 +38,7 @@ type cachedReply struct {
 // newPublished builds what requests read; old may be nil.
 func (n *Node) newPublished(v *topology.View, snap membership.Snapshot, old *published) *published {
 	p := &published{view: v, snap: snap, self: n.id, boot: n.boot, replicas: n.o.Replicas, addrs: make([]string, v.Len()), since: n.tenures(v, old)}
+	p.info = sync.OnceValue(p.infoText)
 	for i := range p.addrs {
 		p.addrs[i] = clientAddr(v.Member(i))
 	}

@@ -53,6 +53,8 @@ type Transaction struct {
 	args   [][]byte // of the last Command
 	booked int64    // what the budget of all sessions counts for it
 	failed bool     // a command could not be queued
+
+	account int32 // of the first command that has one, and one more; see Accountant
 }
 
 type queuedCommand struct {
@@ -175,6 +177,9 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte) {
 			s.w.Error(refusal)
 			return
 		}
+		if s.srv.notable.Load().Each {
+			s.chargeQueued(cmd, args)
+		}
 	}
 	s.w.Simple("QUEUED")
 }
@@ -209,14 +214,19 @@ func (s *Session) transaction(cmd *command.Command, args [][]byte) {
 		s.later, s.laterArgs = cmd, args
 	case s.mayWait:
 		s.srv.transactor.Transact(s, s.multi, w)
-		s.showTransaction(s.multi)
-		s.endMulti()
+		s.concluded()
 	case s.srv.promptTransactor != nil && s.srv.promptTransactor.TryTransact(s, s.multi, w):
-		s.showTransaction(s.multi)
-		s.endMulti()
+		s.concluded()
 	default:
 		s.later, s.laterArgs = cmd, args
 	}
+}
+
+// concluded follows the end of a transaction by EXEC.
+func (s *Session) concluded() {
+	s.showTransaction(s.multi)
+	s.watch.paying = s.multi.account
+	s.endMulti()
 }
 
 // wrongArity answers a wrong number of arguments. Redis ends a transaction with

@@ -22,6 +22,17 @@ type Observer interface {
 	Stood(s *Session, n Notable)
 }
 
+// Accountant is an Observer that charges commands to accounts. It is asked only
+// while Limits.Each is set; the rest is as for Observer.
+type Accountant interface {
+	// Account gives the account of a command by its keys, below 0 if it has none.
+	// It borrows args.
+	Account(cmd *command.Command, args [][]byte) int32
+	// Spent charges an account with bytes of a request and a reply on the wire, and
+	// with the time of a command.
+	Spent(account int32, in, out int, d time.Duration)
+}
+
 // Run is a number of calls of one command.
 type Run struct {
 	ID    command.ID
@@ -54,6 +65,8 @@ type Notable struct {
 type Limits struct {
 	Slow           time.Duration
 	Request, Reply int64 // bytes
+	// Each has every command timed by itself, and charged by an Accountant.
+	Each bool
 }
 
 const (
@@ -87,10 +100,16 @@ type stopwatch struct {
 
 	ran    bool // the current command was executed, not refused by the server
 	inExec bool // it is one of a transaction
+
+	paying int32 // the account of the transaction that the current EXEC has ended, and one more; 0: none
 }
 
-// SetNotable sets the limits for Observer.Stood. Any goroutine may call it.
-func (s *Server) SetNotable(l Limits) { s.notable.Store(&l) }
+// SetNotable sets the limits for Observer.Stood, and whether an Accountant is asked.
+// Any goroutine may call it.
+func (s *Server) SetNotable(l Limits) {
+	l.Each = l.Each && s.accountant != nil
+	s.notable.Store(&l)
+}
 
 // elapsed is the time since the server was made. It costs one reading of the
 // monotonic clock, half of time.Now.
@@ -117,8 +136,9 @@ func (s *Session) lap(cmd *command.Command) {
 	}
 }
 
-// count notes a command that was executed, and ends the run if it must.
-func (s *Session) count(cmd *command.Command, args [][]byte) {
+// count notes a command that was executed, and ends the run if it must. It returns
+// how long the command took, if each is timed by itself.
+func (s *Session) count(l *Limits, cmd *command.Command, args [][]byte) (d time.Duration) {
 	w := &s.watch
 	i := int(w.kinds) - 1
 	for ; i >= 0 && w.runs[i].ID != cmd.ID; i-- {
@@ -130,9 +150,46 @@ func (s *Session) count(cmd *command.Command, args [][]byte) {
 	}
 	w.runs[i].Calls++
 	w.calls++
-	if l := s.srv.notable.Load(); w.calls == maxRun || w.kinds == runKinds || !brief[cmd.ID] || l.Slow >= 0 && l.Slow < exactBelow {
-		s.took(cmd, args)
+	if w.calls == maxRun || w.kinds == runKinds || !brief[cmd.ID] || l.Slow >= 0 && l.Slow < exactBelow || l.Each {
+		calls := w.calls // above 1 if Each has just been set
+		d = s.took(cmd, args) / time.Duration(calls)
 	}
+	return d
+}
+
+// charge charges a command that was executed to its account.
+func (s *Session) charge(cmd *command.Command, args [][]byte, size int, d time.Duration) {
+	var account int32
+	if cmd.ID == command.Exec {
+		account, s.watch.paying = s.watch.paying-1, 0
+		size += multiSize
+	} else {
+		account = s.srv.accountant.Account(cmd, args)
+	}
+	if account < 0 {
+		return
+	}
+	reply := len(s.w.Buf) - s.mark
+	if s.replyOff || s.skip {
+		reply = 0
+	}
+	s.srv.accountant.Spent(account, size, reply, d)
+}
+
+// multiSize is how many bytes MULTI takes.
+const multiSize = len("*1\r\n$5\r\nMULTI\r\n")
+
+// chargeQueued charges the request of a command that was queued. The account of the
+// first of a transaction pays for EXEC, with its time and its reply.
+func (s *Session) chargeQueued(cmd *command.Command, args [][]byte) {
+	account := s.srv.accountant.Account(cmd, args)
+	if account < 0 {
+		return
+	}
+	if s.multi.account == 0 {
+		s.multi.account = account + 1
+	}
+	s.srv.accountant.Spent(account, wireSize(args), 0, 0)
 }
 
 // wireSize is how many bytes a command takes as RESP.
@@ -151,11 +208,12 @@ func wireSize(args [][]byte) int {
 	return size
 }
 
-// took ends a run; cmd is its last command, nil if its arguments are gone.
-func (s *Session) took(cmd *command.Command, args [][]byte) {
+// took ends a run and returns its time; cmd is its last command, nil if its arguments
+// are gone.
+func (s *Session) took(cmd *command.Command, args [][]byte) (d time.Duration) {
 	w := &s.watch
 	now := s.srv.elapsed()
-	d := now - w.since
+	d = now - w.since
 	w.since = now
 	s.srv.observer.Took(s, w.runs[:w.kinds], d)
 	if slow := s.srv.notable.Load().Slow; slow >= 0 && d >= slow {
@@ -168,6 +226,7 @@ func (s *Session) took(cmd *command.Command, args [][]byte) {
 		}
 	}
 	w.calls, w.kinds = 0, 0
+	return d
 }
 
 // observe does what follows a command for the Observer: size is that of the
@@ -187,5 +246,8 @@ func (s *Session) observe(cmd *command.Command, args [][]byte, size int) {
 	if reply := int64(len(s.w.Buf) - s.mark); l.Reply >= 0 && reply >= l.Reply {
 		s.srv.observer.Stood(s, Notable{Kind: LargeReply, Cmd: cmd, Args: args, Size: reply})
 	}
-	s.count(cmd, args)
+	d := s.count(l, cmd, args)
+	if l.Each {
+		s.charge(cmd, args, size, d)
+	}
 }

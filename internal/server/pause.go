@@ -13,7 +13,8 @@ import (
 // pause is CLIENT PAUSE: commands wait until it is over. A session that has one
 // leaves its loop meanwhile, like one whose command may block.
 type pause struct {
-	active atomic.Bool // there may be one, for a look without mu
+	active  atomic.Bool  // there may be one, for a look without mu
+	waiting atomic.Int64 // sessions that wait for its end
 
 	mu      sync.Mutex
 	until   time.Time
@@ -147,7 +148,11 @@ func (s *Session) paused(cmd *command.Command) bool {
 // is cut off meanwhile; a server that drains lets it be executed.
 func (s *Session) outwait(cmd *command.Command) bool {
 	s.waits.Store(true)
-	defer s.waits.Store(false)
+	s.srv.pause.waiting.Add(1)
+	defer func() {
+		s.srv.pause.waiting.Add(-1)
+		s.waits.Store(false)
+	}()
 	for {
 		d, again := s.srv.pause.holds(cmd, s.multi, s.srv.o.Now())
 		if d <= 0 {

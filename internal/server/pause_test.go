@@ -32,7 +32,7 @@ func TestPauseOfWrites(t *testing.T) {
 		d.ask("EXEC\r\nPING", "[(null)]", "PONG")
 		d.send("EVAL \"return 1\" 0\r\n")
 		b.expect("(null)")
-		eventually(t, "three wait", func() bool { return waitingSessions(s) == 3 })
+		eventually(t, "three wait", func() bool { return waitingSessions(s) == 3 && s.Stats().Waiting == 3 })
 		if node.value("k") != nil {
 			t.Error("a write was executed")
 		}
@@ -49,7 +49,7 @@ func TestPauseOfWrites(t *testing.T) {
 		c.expect("[OK]", "PONG")
 		d.expect("eval")
 		b.ask("SET k x", "OK")
-		if s.pause.active.Load() || waitingSessions(s) != 0 {
+		if s.pause.active.Load() || waitingSessions(s) != 0 || s.Stats().Waiting != 0 {
 			t.Error("the pause is not over")
 		}
 	})

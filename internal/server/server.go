@@ -193,21 +193,22 @@ type Server struct {
 
 	preAuth, normal, peer resp.Limits // never written after New
 
-	counters  counters
-	budget    budget
-	outboxes  outboxPool
-	pause     pause
-	prompt    PromptHandler // the Handler, if it is one
-	previewer Previewer     // the same
-	previews  *sync.Pool
-	observer  Observer    // the Handler, if it is one
-	keeper    ShardKeeper // the Handler, if it is one
-	gate      Gate        // the Handler, if it is one
-	hub       hub
-	monitors  monitors
-	notable   atomic.Pointer[Limits]
-	made      time.Time
-	steady    bool // Options.Now is the real clock
+	counters   counters
+	budget     budget
+	outboxes   outboxPool
+	pause      pause
+	prompt     PromptHandler // the Handler, if it is one
+	previewer  Previewer     // the same
+	previews   *sync.Pool
+	observer   Observer    // the Handler, if it is one
+	accountant Accountant  // the same
+	keeper     ShardKeeper // the Handler, if it is one
+	gate       Gate        // the Handler, if it is one
+	hub        hub
+	monitors   monitors
+	notable    atomic.Pointer[Limits]
+	made       time.Time
+	steady     bool // Options.Now is the real clock
 
 	holdAfter atomic.Int64 // of the time since made; see HoldAfter
 
@@ -258,6 +259,7 @@ func New(o Options) (*Server, error) {
 		steady:     steady,
 	}
 	s.observer, _ = o.Handler.(Observer)
+	s.accountant, _ = o.Handler.(Accountant)
 	s.keeper, _ = o.Handler.(ShardKeeper)
 	s.gate, _ = o.Handler.(Gate)
 	s.HoldAfter(time.Time{})

@@ -12,6 +12,7 @@ type Stats struct {
 	Clients      int // sessions of clients now
 	Peers        int // sessions of peers now
 	MaxClients   int // the limit now
+	Waiting      int // sessions that wait for the end of CLIENT PAUSE now
 	Total        uint64
 	Rejected     uint64 // by MaxClients or protected mode
 	Commands     uint64
@@ -134,6 +135,7 @@ func (s *Server) Stats() Stats {
 		Clients:         all - peers,
 		Peers:           peers,
 		MaxClients:      s.MaxClients(),
+		Waiting:         int(s.pause.waiting.Load()),
 		Total:           uint64(c.total.Load()),
 		Rejected:        uint64(c.rejected.Load()),
 		Commands:        uint64(c.commands.Load()),

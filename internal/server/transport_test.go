@@ -57,6 +57,7 @@ func TestLoops(t *testing.T) {
 		{"ConcurrentInspection", TestConcurrentInspection},
 		{"CVE202521605OutputBeforeAuthentication", TestCVE202521605OutputBeforeAuthentication},
 		{"CVE202132675HeadersReserveNothing", TestCVE202132675HeadersReserveNothing},
+		{"CVE202546686AnnouncedArgumentsReserveNothing", TestCVE202546686AnnouncedArgumentsReserveNothing},
 		{"CVE202627623EmptyRequests", TestCVE202627623EmptyRequests},
 		{"CVE202567733ReplyInjection", TestCVE202567733ReplyInjection},
 		{"MaxClients", TestMaxClients},

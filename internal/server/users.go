@@ -151,6 +151,7 @@ func (s *Session) denied(d acl.Denial, context string, cmd *command.Command, arg
 }
 
 func (s *Session) note(r acl.Reason, context, object, user string) {
+	s.last.Store(s.lastSeen)
 	client := strings.TrimSuffix(string(s.appendInfo(nil)), "\n")
 	s.srv.users.Note(s.srv.o.Now(), acl.Entry{Reason: r, Context: context, Object: object, User: user, Client: client})
 }
