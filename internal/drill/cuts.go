@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // ringSide is the system of the side with the faults, where the faulty network is.
@@ -38,7 +40,7 @@ func (r *run) blackhole(ctx context.Context) error {
 	if err := r.out(ctx, sys, n, begun); err != nil {
 		return err
 	}
-	if err := wait(ctx, time.Until(begun.Add(min(blackTime, r.o.Duration/2)))); err != nil {
+	if err := child.Pause(ctx, time.Until(begun.Add(min(blackTime, r.o.Duration/2)))); err != nil {
 		return err
 	}
 	sys.net.heal()
@@ -52,7 +54,7 @@ func (r *run) blackhole(ctx context.Context) error {
 // out waits until no other node shows n as an owner.
 func (r *run) out(ctx context.Context, sys *ringSystem, n *node, begun time.Time) error {
 	others := without(sys.nodes(), n)
-	err := pollEach(ctx, askEvery, outLimit, func(ctx context.Context) error {
+	err := child.PollEach(ctx, askEvery, outLimit, func(ctx context.Context) error {
 		shown, err := sys.shows(ctx, others, n.addr)
 		if err == nil && shown {
 			err = fmt.Errorf("%s is still an owner", n.addr)
@@ -87,7 +89,7 @@ func (r *run) partition(ctx context.Context) error {
 			sys.net.cut(a.front.index, b.front.index)
 		}
 	}
-	if err := wait(ctx, min(cutTime, r.o.Duration/2)); err != nil {
+	if err := child.Pause(ctx, min(cutTime, r.o.Duration/2)); err != nil {
 		return err
 	}
 	sys.net.heal()
@@ -118,7 +120,7 @@ func (r *run) flap(ctx context.Context) error {
 	r.fault("%s is cut off for %v", n.addr, d.Round(time.Millisecond))
 	sys.net.isolate(n.front.index)
 	defer sys.net.heal()
-	return wait(ctx, d)
+	return child.Pause(ctx, d)
 }
 
 const (
@@ -140,7 +142,7 @@ func (r *run) mixes(ctx context.Context) error {
 		}
 		i++
 		due := time.Until(start.Add(r.o.Duration * time.Duration(i) / time.Duration(r.o.Faults)))
-		if err := wait(ctx, max(due, mixedGap)); err != nil {
+		if err := child.Pause(ctx, max(due, mixedGap)); err != nil {
 			return err
 		}
 	}

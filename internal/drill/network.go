@@ -8,11 +8,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 const (
-	gossipOffset = 10000 // gossip port of a node: data port + 10000
-	maxFlows     = 4096  // connections through one front at a time; further ones are closed
+	gossipOffset = child.GossipOffset
+	maxFlows     = 4096 // connections through one front at a time; further ones are closed
 	flowBuffer   = 32 << 10
 	maxPacket    = 64 << 10
 	outside      = -1 // who is no node: the clients
@@ -311,35 +313,6 @@ func (n *network) whoIs(c net.Conn) int {
 		}
 	}
 	return outside
-}
-
-// freeAddr finds an address on a loopback host whose data port and gossip port are
-// free at the moment.
-func freeAddr(host string) (string, error) {
-	for range 200 {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return "", err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port > 65535-gossipOffset {
-			continue
-		}
-		gossip := net.JoinHostPort(host, strconv.Itoa(port+gossipOffset))
-		g, err := net.Listen("tcp", gossip)
-		if err != nil {
-			continue
-		}
-		g.Close()
-		u, err := net.ListenPacket("udp", gossip)
-		if err != nil {
-			continue
-		}
-		u.Close()
-		return net.JoinHostPort(host, strconv.Itoa(port)), nil
-	}
-	return "", fmt.Errorf("no free pair of ports for a node at %s (data port and data port + %d)", host, gossipOffset)
 }
 
 // checkHost says whether a loopback address can be listened on; on Linux all of

@@ -10,12 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // echo serves data and gossip ports of a node that answers what it is sent.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
-	addr, err := freeAddr("127.0.0.1")
+	addr, err := child.FreeAddr("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestCutDelaysConnections(t *testing.T) {
 // Datagrams pass between nodes, bear the announced address of the sender, and are lost in a cut.
 func TestCutDropsDatagrams(t *testing.T) {
 	n, f := testNetwork(t)
-	own, err := freeAddr("127.0.0.1")
+	own, err := child.FreeAddr("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

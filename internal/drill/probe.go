@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
@@ -41,7 +42,7 @@ func (r *run) probe(ctx context.Context, owner *node, begun time.Time) (stop fun
 func (r *run) probeSlot(ctx context.Context, key string, begun time.Time) {
 	for i := 0; ; i++ {
 		_, _, err := r.main.client(i).Get(ctx, key)
-		if err == nil || wait(ctx, probeGap) != nil {
+		if err == nil || child.Pause(ctx, probeGap) != nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if err != nil {

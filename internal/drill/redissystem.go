@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // Programs of a Redis Cluster, as Debian installs them.
@@ -47,7 +49,7 @@ func (s *redisSystem) start(ctx context.Context, n int) error {
 	if err := s.cli(ctx, append(args, "--cluster-replicas", strconv.Itoa(s.o.Replicas), "--cluster-yes")...); err != nil {
 		return err
 	}
-	return pollEach(ctx, askEvery, settleLimit, s.settled)
+	return child.PollEach(ctx, askEvery, settleLimit, s.settled)
 }
 
 // spawn starts a server, at addr or wherever there is room; its bus listens on port + 10000.
@@ -56,7 +58,7 @@ func (s *redisSystem) spawn(ctx context.Context, addr string) (*node, error) {
 	for range redisSpawns {
 		at := addr
 		if at == "" {
-			if at, err = freeAddr("127.0.0.1"); err != nil {
+			if at, err = child.FreeAddr("127.0.0.1"); err != nil {
 				return nil, err
 			}
 		}
@@ -77,7 +79,7 @@ func (s *redisSystem) spawnAt(ctx context.Context, addr string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(ctx, addr, dir, nil, redisServer, "--port", port, "--bind", "127.0.0.1", "--dir", dir,
+	p, err := s.run(ctx, addr, dir, nil, redisServer, "--port", port, "--bind", "127.0.0.1", "--dir", dir,
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "5000",
 		"--cluster-require-full-coverage", "no", "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--maxmemory", s.o.MaxMemory, "--maxmemory-policy", "allkeys-lru")
@@ -87,7 +89,7 @@ func (s *redisSystem) spawnAt(ctx context.Context, addr string) (*node, error) {
 	n := &node{addr: addr, dir: dir, proc: p}
 	v, err := s.command(ctx, n, "CLUSTER", "MYID")
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, err
 	}
 	n.id = v.Text()
@@ -99,9 +101,7 @@ func (s *redisSystem) spawnAt(ctx context.Context, addr string) (*node, error) {
 func (s *redisSystem) cli(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, redisCommand)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, redisCLI, args...)
-	cmd.SysProcAttr, cmd.Env = dieWithParent(), environment()
-	out, err := cmd.CombinedOutput()
+	out, err := child.Output(ctx, redisCLI, args...)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", redisCLI, strings.Join(args, " "), err, out[max(0, len(out)-2000):])
 	}
@@ -118,7 +118,7 @@ func (s *redisSystem) join(ctx context.Context) (*node, error) {
 	if err := s.cli(ctx, "--cluster", "add-node", n.addr, old); err != nil {
 		return nil, err
 	}
-	if err := pollEach(ctx, askEvery, settleLimit, func(ctx context.Context) error { return s.known(ctx, n) }); err != nil {
+	if err := child.PollEach(ctx, askEvery, settleLimit, func(ctx context.Context) error { return s.known(ctx, n) }); err != nil {
 		return nil, err
 	}
 	return n, s.cli(ctx, "--cluster", "rebalance", old, "--cluster-use-empty-masters", "--cluster-pipeline", "100")
@@ -148,7 +148,7 @@ func (s *redisSystem) leave(ctx context.Context, n *node) error {
 	if err == nil {
 		err = s.cli(ctx, "--cluster", "del-node", other, n.id)
 	}
-	err = errors.Join(err, n.proc.term(ctx, leaveLimit))
+	err = errors.Join(err, n.proc.Term(ctx, leaveLimit))
 	s.ended(n)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
@@ -53,7 +54,7 @@ func (s *ringSystem) start(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return pollEach(ctx, askEvery, settleLimit, s.settled)
+	return child.PollEach(ctx, askEvery, settleLimit, s.settled)
 }
 
 func (s *ringSystem) join(ctx context.Context) (*node, error) {
@@ -76,7 +77,7 @@ type place struct {
 }
 
 func (s *ringSystem) newPlace() (p place, err error) {
-	if p.listen, err = freeAddr("127.0.0.1"); err != nil {
+	if p.listen, err = child.FreeAddr("127.0.0.1"); err != nil {
 		return p, err
 	}
 	p.addr = p.listen
@@ -105,7 +106,7 @@ func (s *ringSystem) launch(ctx context.Context, dir string, at place, seeds []s
 		args = append(args, "--advertise", at.addr)
 		raise = at.front.raise
 	}
-	p, err := startProcess(ctx, at.listen, dir, raise, s.o.Binary, append(args, s.o.Args...)...)
+	p, err := s.run(ctx, at.listen, dir, raise, s.o.Binary, append(args, s.o.Args...)...)
 	if err != nil {
 		if at.front != nil {
 			at.front.lower()
@@ -120,13 +121,13 @@ func (s *ringSystem) launch(ctx context.Context, dir string, at place, seeds []s
 func (s *ringSystem) open(ctx context.Context) (Driver, error) { return s.o.Open(ctx, s.addrs()) }
 
 func (s *ringSystem) leave(ctx context.Context, n *node) error {
-	err := n.proc.term(ctx, leaveLimit)
+	err := n.proc.Term(ctx, leaveLimit)
 	s.ended(n)
 	return err
 }
 
 func (s *ringSystem) restart(ctx context.Context, n *node, elsewhere bool) (*node, error) {
-	at := place{n.proc.addr, n.addr, n.front}
+	at := place{n.proc.Addr, n.addr, n.front}
 	if elsewhere {
 		var err error
 		if at, err = s.newPlace(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/workload"
 )
 
@@ -133,7 +134,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	// A fault that comes before the copies are complete would say nothing about copies.
 	r.o.Progress("waiting for the clusters to settle", 0, 1)
-	return r.both(func(s *side) error { return pollEach(ctx, askEvery, settleLimit, s.sys.settled) })
+	return r.both(func(s *side) error { return child.PollEach(ctx, askEvery, settleLimit, s.sys.settled) })
 }
 
 // watch reports progress until stop, which waits for the last report.
@@ -170,12 +171,12 @@ func (r *run) load(ctx context.Context, zipf *workload.Zipf) error {
 	}
 	total := r.o.Before + r.o.Duration
 	stop := r.watch("measuring "+r.o.Scenario, int(total.Milliseconds()), func() int { return int(time.Since(zero).Milliseconds()) })
-	err := wait(ctx, time.Until(zero.Add(r.o.Before)))
+	err := child.Pause(ctx, time.Until(zero.Add(r.o.Before)))
 	if err == nil {
 		err = scenarios[r.o.Scenario].run(r, ctx)
 	}
 	if err == nil {
-		err = wait(ctx, time.Until(zero.Add(total)))
+		err = child.Pause(ctx, time.Until(zero.Add(total)))
 	}
 	stop()
 	end()
@@ -247,7 +248,7 @@ func (r *run) silent() (end func()) {
 // long that took from the fault on. A cluster of ours must; that another one does not
 // is a result.
 func (r *run) settle(ctx context.Context, what string, begun time.Time) error {
-	err := pollEach(ctx, askEvery, settleLimit, r.main.sys.settled)
+	err := child.PollEach(ctx, askEvery, settleLimit, r.main.sys.settled)
 	switch {
 	case err == nil:
 		took := time.Since(begun)
@@ -266,7 +267,7 @@ func (r *run) settle(ctx context.Context, what string, begun time.Time) error {
 // lookAtOwners notes who owns what now.
 func (r *run) lookAtOwners(ctx context.Context) error {
 	var table []owned
-	err := pollEach(ctx, askEvery, askLimit, func(ctx context.Context) (err error) {
+	err := child.PollEach(ctx, askEvery, askLimit, func(ctx context.Context) (err error) {
 		table, err = r.main.sys.owners(ctx)
 		return err
 	})

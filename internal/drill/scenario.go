@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // scenario is a script of faults.
@@ -56,7 +58,7 @@ func (r *run) each(ctx context.Context, do func(ctx context.Context) error) erro
 	start := time.Now()
 	for i := range r.o.Faults {
 		at := start.Add(r.o.Duration * time.Duration(i) / time.Duration(r.o.Faults))
-		if err := wait(ctx, time.Until(at)); err != nil {
+		if err := child.Pause(ctx, time.Until(at)); err != nil {
 			return err
 		}
 		if err := do(ctx); err != nil {
@@ -126,7 +128,7 @@ func (r *run) pause(ctx context.Context) error {
 	defer r.silent()()
 	n.pause()
 	defer n.resume()
-	return wait(ctx, d)
+	return child.Pause(ctx, d)
 }
 
 func (r *run) rolls(ctx context.Context) error {
@@ -134,7 +136,7 @@ func (r *run) rolls(ctx context.Context) error {
 		if err := r.roll(ctx, n); err != nil {
 			return err
 		}
-		if err := wait(ctx, rollingGap); err != nil {
+		if err := child.Pause(ctx, rollingGap); err != nil {
 			return err
 		}
 	}
@@ -144,7 +146,7 @@ func (r *run) rolls(ctx context.Context) error {
 func (r *run) roll(ctx context.Context, n *node) error {
 	r.fault("%s is stopped", n.addr)
 	begun := time.Now()
-	if err := n.proc.term(ctx, leaveLimit); err != nil {
+	if err := n.proc.Term(ctx, leaveLimit); err != nil {
 		return err
 	}
 	r.main.sys.ended(n)
@@ -171,7 +173,7 @@ func (r *run) restartsAll(ctx context.Context) error {
 	end := r.unclean()
 	begun := time.Now()
 	for _, n := range nodes {
-		n.proc.signal(syscall.SIGKILL)
+		n.proc.Signal(syscall.SIGKILL)
 	}
 	for _, n := range nodes {
 		sys.kill(n)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // What a client that shards by itself does about a node that fails: after so many
@@ -60,7 +62,7 @@ func (s *sharded) start(ctx context.Context, n int) error {
 }
 
 func (s *sharded) join(ctx context.Context) (*node, error) {
-	addr, err := freeAddr("127.0.0.1")
+	addr, err := child.FreeAddr("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func (s *sharded) join(ctx context.Context) (*node, error) {
 
 func (s *sharded) launch(ctx context.Context, addr, cluster string) (*node, error) {
 	args := []string{"serve", "--addr", addr, "--cluster-name", cluster, "--max-memory", s.o.MaxMemory, "--log-level", "warn"}
-	p, err := startProcess(ctx, addr, s.root, nil, s.o.Binary, append(args, s.o.Args...)...)
+	p, err := s.run(ctx, addr, s.root, nil, s.o.Binary, append(args, s.o.Args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (s *sharded) launch(ctx context.Context, addr, cluster string) (*node, erro
 func (s *sharded) leave(ctx context.Context, n *node) error {
 	view := slices.DeleteFunc(slices.Clone(*s.view.Load()), func(a string) bool { return a == n.addr })
 	s.view.Store(&view)
-	err := n.proc.term(ctx, leaveLimit)
+	err := n.proc.Term(ctx, leaveLimit)
 	s.ended(n)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/register"
 	"github.com/ringcache/ringcache/internal/workload"
 )
@@ -143,26 +144,30 @@ func (s *side) cell() *cell {
 	}
 }
 
-// preloadLimit is how long a key is tried to be stored: a cluster on a busy machine may
-// take longer than one deadline.
-const preloadLimit = 10 * time.Second
+// How keys are stored before the load. The deadline of a call is that of the load, short,
+// and all callers together may be more than a busy machine answers within it: whoever
+// fails waits, longer each time, so that fewer call at once.
+const (
+	preloadCallers  = 64
+	preloadPatience = 10 * time.Second // for one key; a cluster that answers none for so long is broken
+	preloadPause    = 10 * time.Millisecond
+	preloadMaxPause = 500 * time.Millisecond
+)
 
 // preload calls store for n keys before the load begins.
 func (s *side) preload(ctx context.Context, n int, done func(), store func(ctx context.Context, d Driver, worker, n int) error) error {
-	const callers = 64
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for w := range callers {
+	for w := range preloadCallers {
 		wg.Go(func() { // ends when all keys are stored, or at the first fault
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= n {
 					return
 				}
-				err := poll(ctx, preloadLimit, func(ctx context.Context) error { return store(ctx, s.client(w), w, i) })
-				if err != nil {
+				if err := patiently(ctx, func() error { return store(ctx, s.client(w), w, i) }); err != nil {
 					cancel(fmt.Errorf("storing the keys: %w", err))
 				}
 				done()
@@ -170,5 +175,19 @@ func (s *side) preload(ctx context.Context, n int, done func(), store func(ctx c
 		})
 	}
 	wg.Wait()
+	// What was late here is not what the load is judged by.
+	s.overdue.Store(0)
+	s.longest.Store(0)
 	return context.Cause(ctx)
+}
+
+// patiently repeats call until it succeeds or preloadPatience is over.
+func patiently(ctx context.Context, call func() error) error {
+	end := time.Now().Add(preloadPatience)
+	for pause := preloadPause; ; pause = min(2*pause, preloadMaxPause) {
+		err := call()
+		if err == nil || !time.Now().Before(end) || child.Pause(ctx, pause) != nil {
+			return err
+		}
+	}
 }

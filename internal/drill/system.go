@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/resp"
 )
@@ -47,26 +48,31 @@ type system interface {
 type node struct {
 	addr  string // what clients are told
 	dir   string // its own directory
-	proc  *process
+	proc  *child.Process
 	front *front // nil without a faulty network
 	id    string // of a Redis node
 }
 
-func (n *node) pause()  { n.proc.signal(syscall.SIGSTOP) }
-func (n *node) resume() { n.proc.signal(syscall.SIGCONT) }
+func (n *node) pause()  { n.proc.Signal(syscall.SIGSTOP) }
+func (n *node) resume() { n.proc.Signal(syscall.SIGCONT) }
 
 // fleet is what the systems have in common: directories, processes, and a way to ask nodes.
 type fleet struct {
 	o    *Options
 	root string // directory of this system
 	ask  *link.Router
+	// children are the processes of list, and those on their way into it.
+	children child.Group
 
 	mu   sync.Mutex
 	list []*node
 	dead int // deaths that processes noticed which have ended
 }
 
-const askTimeout = time.Second
+const (
+	askTimeout = time.Second
+	askEvery   = 100 * time.Millisecond // between questions that cost the nodes of the cluster time
+)
 
 func newFleet(o *Options) (*fleet, error) {
 	root, err := os.MkdirTemp("", "ringcache-drill")
@@ -107,12 +113,12 @@ func (f *fleet) ended(n *node) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dead += n.proc.log.deaths()
+	f.dead += n.proc.Counted()
 	f.list = slices.DeleteFunc(f.list, func(o *node) bool { return o == n })
 }
 
 func (f *fleet) kill(n *node) {
-	n.proc.kill()
+	n.proc.Kill()
 	f.ended(n)
 }
 
@@ -121,7 +127,7 @@ func (f *fleet) deaths() int {
 	defer f.mu.Unlock()
 	sum := f.dead
 	for _, n := range f.list {
-		sum += n.proc.log.deaths()
+		sum += n.proc.Counted()
 	}
 	return sum
 }
@@ -131,18 +137,24 @@ func (f *fleet) directory(name string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
+// run starts a process of this system. It counts the peers that it takes for dead.
+func (f *fleet) run(ctx context.Context, addr, dir string, started func(pid int) error, binary string, args ...string) (*child.Process, error) {
+	return f.children.Start(ctx, child.Spec{Binary: binary, Args: args, Addr: addr, Dir: dir, Started: started, Count: deadLine})
+}
+
+// deadLine is what a node logs when it takes a peer for dead.
+const deadLine = "peer is dead"
+
 // close ends all processes and removes what they left.
 func (f *fleet) close() {
-	for _, n := range f.nodes() {
-		n.proc.kill()
-	}
+	f.children.Close()
 	_ = f.ask.Close()
 	_ = os.RemoveAll(f.root)
 }
 
 // command asks the process of a node itself, past any cut.
 func (f *fleet) command(ctx context.Context, n *node, args ...string) (resp.Value, error) {
-	v, err := f.ask.DoNode(ctx, n.proc.addr, resp.AppendCommandStrings(nil, args...))
+	v, err := f.ask.DoNode(ctx, n.proc.Addr, resp.AppendCommandStrings(nil, args...))
 	if err == nil {
 		err = v.Err()
 	}

@@ -55,6 +55,8 @@ var Rooms = []Room{
 		Why: "detection runs inside the request path and is measured by itself"},
 	{Path: "internal/register", Floor: 0, NoStd: []string{"net", "context"}, NoGo: true,
 		Why: "whether an answer was legal is decided from what is handed in, so that a test can feed it every violation"},
+	{Path: "internal/child", Floor: 0,
+		Why: "what starts servers for a time must leave none behind, whatever it starts them for"},
 	{Path: "internal/topology", Floor: 1, Modules: []string{xxh3}, NoGo: true, NoStd: []string{"net"},
 		Why: "a View is a value: everything that reads it must be free to keep it"},
 	{Path: "internal/exec", Floor: 1, Modules: []string{xxh3}, NoStd: []string{"net", "context"}, NoGo: true,

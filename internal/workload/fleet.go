@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache/client"
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
@@ -28,19 +29,19 @@ type ProcessOptions struct {
 // it. It is a Cache and a Fleet.
 type RingFleet struct {
 	sdkCache
-	o     ProcessOptions
-	name  string
-	procs []*process
+	o        ProcessOptions
+	name     string
+	children child.Group
 }
 
 // ModuloFleet is the same number of separate one-node caches, with the key's
 // hash modulo the number of nodes as routing: what an application does that
 // shards by hand. It is a Cache and a Fleet.
 type ModuloFleet struct {
-	o      ProcessOptions
-	name   string
-	procs  []*process
-	caches []*sdkCache
+	o        ProcessOptions
+	name     string
+	children child.Group
+	caches   []*sdkCache
 }
 
 // sdkCache is the public client as a Cache.
@@ -94,45 +95,47 @@ func StartRing(ctx context.Context, o ProcessOptions) (*RingFleet, error) {
 }
 
 func (f *RingFleet) addrs() []string {
-	out := make([]string, len(f.procs))
-	for i, p := range f.procs {
-		out[i] = p.addr
+	var out []string
+	for _, p := range f.children.List() {
+		out = append(out, p.Addr)
 	}
 	return out
 }
 
 func (f *RingFleet) start(ctx context.Context) error {
-	addr, err := freeAddr()
-	if err != nil {
-		return err
+	args := []string{"--cluster-name", f.name}
+	if seeds := f.addrs(); len(seeds) > 0 {
+		args = append(args, "--seeds", strings.Join(seeds, ","))
 	}
-	args := slices.Concat([]string{"--cluster-name", f.name}, f.o.Args)
-	if len(f.procs) > 0 {
-		args = append(args, "--seeds", strings.Join(f.addrs(), ","))
+	_, err := serve(ctx, &f.children, f.o, args...)
+	return err
+}
+
+// serve starts one server of a fleet and returns its address.
+func serve(ctx context.Context, children *child.Group, o ProcessOptions, args ...string) (addr string, err error) {
+	if addr, err = child.FreeAddr("127.0.0.1"); err != nil {
+		return "", err
 	}
-	p, err := startProcess(ctx, f.o.Binary, addr, args...)
-	if err != nil {
-		return err
-	}
-	f.procs = append(f.procs, p)
-	return nil
+	_, err = children.Start(ctx, child.Spec{Binary: o.Binary, Addr: addr, Args: slices.Concat([]string{"serve", "--addr", addr}, args, o.Args)})
+	return addr, err
 }
 
 // settle waits until every node names the same owners, as many as there are
 // processes, and every slot answers through the SDK.
 func (f *RingFleet) settle(ctx context.Context) error {
-	err := poll(ctx, settleLimit, func(ctx context.Context) error {
+	err := child.Poll(ctx, settleLimit, func(ctx context.Context) error {
 		var first string
-		for i, p := range f.procs {
-			slots, owners, err := slotTable(ctx, f.o, p.addr)
+		addrs := f.addrs()
+		for i, addr := range addrs {
+			slots, owners, err := slotTable(ctx, f.o, addr)
 			if err != nil {
 				return err
 			}
 			if i == 0 {
 				first = slots
 			}
-			if slots != first || owners != len(f.procs) {
-				return fmt.Errorf("node %s sees %d owners, %d nodes run", p.addr, owners, len(f.procs))
+			if slots != first || owners != len(addrs) {
+				return fmt.Errorf("node %s sees %d owners, %d nodes run", addr, owners, len(addrs))
 			}
 		}
 		return nil
@@ -141,7 +144,7 @@ func (f *RingFleet) settle(ctx context.Context) error {
 		return fmt.Errorf("the nodes do not agree: %w", err)
 	}
 	for keys := range slices.Chunk(keyPerSlot(), 512) {
-		err := poll(ctx, settleLimit, func(ctx context.Context) error {
+		err := child.Poll(ctx, settleLimit, func(ctx context.Context) error {
 			_, err := f.c.GetMany(ctx, keys)
 			return err
 		})
@@ -188,20 +191,20 @@ func (f *RingFleet) Join(ctx context.Context) error {
 
 // Kill ends the first node's process with SIGKILL.
 func (f *RingFleet) Kill(ctx context.Context) error {
-	f.procs[0].kill()
-	f.procs = f.procs[1:]
+	f.children.List()[0].Kill()
 	return f.settle(ctx)
 }
 
 // Loads reads the nodes' own counters.
 func (f *RingFleet) Loads(ctx context.Context) ([]NodeLoad, error) {
 	var out []NodeLoad
-	for _, p := range f.procs {
-		n, err := reads(ctx, f.c, p.addr)
+	addrs := f.addrs()
+	for _, addr := range addrs {
+		n, err := reads(ctx, f.c, addr)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, NodeLoad{Node: p.addr, Reads: n, Ideal: 1 / float64(len(f.procs))})
+		out = append(out, NodeLoad{Node: addr, Reads: n, Ideal: 1 / float64(len(addrs))})
 	}
 	return out, nil
 }
@@ -211,9 +214,7 @@ func (f *RingFleet) Close() {
 	if f.c != nil {
 		_ = f.c.Close()
 	}
-	for _, p := range f.procs {
-		p.kill()
-	}
+	f.children.Close()
 }
 
 // reads returns keyspace_hits + keyspace_misses of one node.
@@ -263,16 +264,10 @@ func StartModulo(ctx context.Context, o ProcessOptions) (*ModuloFleet, error) {
 
 // Join starts one more cache and routes to it at once.
 func (f *ModuloFleet) Join(ctx context.Context) error {
-	addr, err := freeAddr()
+	addr, err := serve(ctx, &f.children, f.o, "--cluster-name", f.name+"-"+strconv.Itoa(len(f.caches)))
 	if err != nil {
 		return err
 	}
-	args := slices.Concat([]string{"--cluster-name", f.name + "-" + strconv.Itoa(len(f.procs))}, f.o.Args)
-	p, err := startProcess(ctx, f.o.Binary, addr, args...)
-	if err != nil {
-		return err
-	}
-	f.procs = append(f.procs, p)
 	c, err := openSDK(ctx, f.o, addr)
 	if err != nil {
 		return err
@@ -284,21 +279,21 @@ func (f *ModuloFleet) Join(ctx context.Context) error {
 // Kill ends the first cache; the routing forgets it at once, which is kinder
 // than what an application would see.
 func (f *ModuloFleet) Kill(context.Context) error {
-	f.procs[0].kill()
+	f.children.List()[0].Kill()
 	err := f.caches[0].c.Close()
-	f.procs, f.caches = f.procs[1:], f.caches[1:]
+	f.caches = f.caches[1:]
 	return err
 }
 
 // Loads reads the caches' own counters.
 func (f *ModuloFleet) Loads(ctx context.Context) ([]NodeLoad, error) {
 	var out []NodeLoad
-	for i, p := range f.procs {
-		n, err := reads(ctx, f.caches[i].c, p.addr)
+	for i, p := range f.children.List() {
+		n, err := reads(ctx, f.caches[i].c, p.Addr)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, NodeLoad{Node: p.addr, Reads: n, Ideal: 1 / float64(len(f.procs))})
+		out = append(out, NodeLoad{Node: p.Addr, Reads: n, Ideal: 1 / float64(len(f.caches))})
 	}
 	return out, nil
 }
@@ -326,9 +321,7 @@ func (f *ModuloFleet) Close() {
 	for _, c := range f.caches {
 		_ = c.c.Close()
 	}
-	for _, p := range f.procs {
-		p.kill()
-	}
+	f.children.Close()
 }
 
 // ItemBytes returns what one entry of a replay charges against max-memory: it
