@@ -21,7 +21,11 @@ import (
 const (
 	updateTimeout = time.Millisecond // the broadcast goes on after it
 	leaveTimeout  = 5 * time.Second  // without a deadline in the context
-	maxRejoins    = 4                // push/pulls and seed rounds at a time
+	// How long Leave tells its entry, and memberlist's leave behind it: in 20 turns
+	// of gossip everybody hears of it, see docs/scale.md.
+	entryTold  = 20 * gossipEvery
+	leaveTold  = 10 * gossipEvery
+	maxRejoins = 4 // push/pulls and seed rounds at a time
 )
 
 // Membership is a running member of a cluster. Its goroutines, all ended and
@@ -254,9 +258,9 @@ func (m *Membership) notify() {
 	}
 }
 
-// Leave tells the cluster that this node goes on its own will, within ctx (5 s
-// at most without a deadline). Peers drop it at once. The gossip port stays
-// open until Close. A second call waits for the first.
+// Leave tells the cluster that this node goes on its own will, within ctx, for 3 s
+// at most. Peers drop it at once. The gossip port stays open until Close. A second
+// call waits for the first. An error says that the time was too short to tell it.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	if m.closed {
@@ -287,8 +291,8 @@ func (m *Membership) Leave(ctx context.Context) error {
 		defer close(m.left)
 		// The entry goes first: it carries the reason, which memberlist's own
 		// leave does not show to its callbacks.
-		e := m.list.UpdateNode(max(1, budget/2))
-		done <- errors.Join(e, m.list.Leave(max(1, budget/2)))
+		e := told(budget/2, entryTold, m.list.UpdateNode)
+		done <- errors.Join(e, told(budget/2, leaveTold, m.list.Leave))
 	})
 	select {
 	case e := <-done:
@@ -296,6 +300,17 @@ func (m *Membership) Leave(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("leave: %w", ctx.Err())
 	}
+}
+
+// told waits until memberlist has told its news as often as it means to, or for as long
+// as is enough. In a large cluster that is soon after a node has joined, which passes on
+// all that it has heard: new news go first, but their last repetition waits for all others.
+func told(budget, enough time.Duration, tell func(timeout time.Duration) error) error {
+	err := tell(max(1, min(budget, enough)))
+	if budget >= enough {
+		return nil // the only error is that it goes on telling
+	}
+	return err
 }
 
 // start runs f on a goroutine that Close waits for, unless Close has begun.

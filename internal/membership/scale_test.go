@@ -145,10 +145,11 @@ func TestSimScale(t *testing.T) {
 	}
 }
 
-func simulateFleet(t *testing.T, n int) {
-	f := &fleet{t: t, net: newNetwork(), begun: time.Now(), nodes: make([]*Membership, n+1), self: make([]topology.Member, n+1),
+// newFleet has room for n nodes and one more; close ends them.
+func newFleet(t *testing.T, n int) (f *fleet, end func()) {
+	f = &fleet{t: t, net: newNetwork(), begun: time.Now(), nodes: make([]*Membership, n+1), self: make([]topology.Member, n+1),
 		hosts: make([]*host, n+1), counts: make([]atomic.Int64, n+1), reached: make([]atomic.Int64, n+1), gone: make([]bool, n+1)}
-	defer func() {
+	return f, func() {
 		var wg sync.WaitGroup
 		for i, m := range f.nodes {
 			if m != nil && !f.gone[i] {
@@ -157,7 +158,47 @@ func simulateFleet(t *testing.T, n int) {
 		}
 		wg.Wait()
 		f.pause(4 * time.Second)
-	}()
+	}
+}
+
+// TestLeaveOfLargeCluster: a node that has just joined still passes on all that it has
+// heard of the others. That it leaves goes first, and Leave does not wait for the rest.
+func TestLeaveOfLargeCluster(t *testing.T) {
+	const n = 60
+	synctest.Test(t, func(t *testing.T) {
+		f, end := newFleet(t, n)
+		defer end()
+		if _, late := f.converge(n, time.Minute, func() {
+			for i := range n {
+				f.boot(i)
+			}
+		}); late > 0 {
+			t.Fatalf("%d nodes do not see all", late)
+		}
+		f.pause(20 * time.Second)
+		f.converge(n+1, time.Minute, func() { f.boot(n) })
+		began := time.Now()
+		took, late := f.converge(n, time.Minute, func() {
+			if err := f.nodes[n].Leave(context.Background()); err != nil {
+				t.Error(err)
+			}
+			f.gone[n] = true
+		})
+		if spent := time.Since(began); late > 0 || spent > entryTold+leaveTold+time.Second {
+			t.Errorf("after %v %d nodes have not heard of it", spent, late)
+		}
+		if worst := took[len(took)-1]; worst > 2*time.Second {
+			t.Errorf("the last one heard of it after %v", worst)
+		}
+		if err := f.nodes[n].Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func simulateFleet(t *testing.T, n int) {
+	f, end := newFleet(t, n)
+	defer end()
 	report := func(what string, took []time.Duration, late int) {
 		if len(took) == 0 {
 			t.Errorf("N = %d: %s: nobody got there", n, what)
@@ -182,9 +223,7 @@ func simulateFleet(t *testing.T, n int) {
 	f.pause(10 * time.Second)
 	took, late = f.converge(n, time.Minute, func() {
 		if err := f.nodes[n].Leave(context.Background()); err != nil {
-			// memberlist waits until it has told it as often as it means to; who
-			// knows of it is what converge looks at.
-			t.Logf("N = %d: leave: %v", n, err)
+			t.Errorf("N = %d: leave: %v", n, err)
 		}
 		f.gone[n] = true
 	})
