@@ -115,7 +115,9 @@ type Options struct {
 	// ErrConfig.
 	WarmDir string
 	// Weight is the node's share of slots relative to others: 1 by default,
-	// at most 100. A negative weight means 0: the node owns nothing.
+	// at most 100. A negative weight means 0: the node owns nothing. A weight that
+	// was set at run time and is kept in DataDir takes its place until it is another
+	// one than it was then.
 	Weight float64
 	// JoinSteps is in how many steps the node takes its slots over when it joins a
 	// cluster with content, and gives them up in Drain: 8 by default, at most 64,

@@ -118,8 +118,9 @@ func newClusterWeight() *cobra.Command {
 	return change(&cobra.Command{
 		Use: "weight NODE W", Short: "Give a node another share of the slots", Args: cobra.ExactArgs(2), Example: "  ringcache cluster weight 127.0.0.1:7003 0.5",
 		Long: `Give a node another share of the slots: its weight, 0 to 100, over the sum of all.
-With 0 it owns nothing but what is pinned to it, and goes on running. A restart of the
-node brings the weight of its configuration back.`,
+With 0 it owns nothing but what is pinned to it, and goes on running. A node with a data
+directory keeps the weight over a restart, until its configuration says another one than
+now; one without has its configured weight again then. The configured weight ends this.`,
 	}, func(id string, args []string) []string { return []string{"WEIGHT", id, args[1]} }, false,
 		func(n *operate.Node) string { return n.Addr + " has its new weight, and nothing moves any more" })
 }

@@ -50,6 +50,9 @@ func statusTable(w io.Writer, s operate.Status) {
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "\t%s\n", p)
 	}
+	for _, text := range s.Notes {
+		fmt.Fprintf(w, "note\t%s\n", text)
+	}
 	fmt.Fprintf(w, "members\t%d, %d own slots\n", s.Members, s.Owners)
 	fmt.Fprintf(w, "slots\t%d owned, %d served\n", s.SlotsOwned, s.SlotsServed)
 	fmt.Fprintf(w, "view\t%s, epoch %d\n", s.View, s.Epoch)
@@ -73,7 +76,7 @@ func nodesTable(w io.Writer, nodes []operate.Node) {
 		if n.Degraded != "no" && n.Degraded != "" {
 			health += " (" + n.Degraded + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%g\t%d\t%.2f", shortID(n.ID), n.Addr, state, health, n.Weight, n.Slots, n.Share)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%.2f", shortID(n.ID), n.Addr, state, health, weightText(n), n.Slots, n.Share)
 		f := &n.Figures
 		if !n.Answers {
 			fmt.Fprintf(w, "\tno answer\t\t\t\t\t\t%s\n", n.Zone)
@@ -82,6 +85,19 @@ func nodesTable(w io.Writer, nodes []operate.Node) {
 		fmt.Fprintf(w, "\t%d\t%s\t%.0f\t%.0f\t%d\t%s\t%s\n", f.Keys, memoryText(f.Bytes, f.MemoryLimit), f.CommandsPerSecond, f.MissesPerSecond, f.Clients,
 			(time.Duration(f.UptimeMS) * time.Millisecond).Round(time.Second), n.Zone)
 	}
+}
+
+// weightText is the weight, on the way to another one both, and whether it is not
+// that of the configuration.
+func weightText(n *operate.Node) string {
+	text := fmt.Sprintf("%g", n.Weight)
+	if n.OldWeight != n.Weight && n.Progress > 0 {
+		text = fmt.Sprintf("%g->%g", n.OldWeight, n.Weight)
+	}
+	if o := n.Figures.WeightOrigin; o == operate.WeightSet || o == operate.WeightKept {
+		text += " (" + o + ")"
+	}
+	return text
 }
 
 func slotsTable(w io.Writer, ranges []operate.SlotRange) {
@@ -142,6 +158,9 @@ func planTable(w io.Writer, p operate.Plan) {
 	fmt.Fprintf(w, "origin\t%.1f misses/s now, %.1f expected meanwhile, %.1f at worst (%.1f reads/s are for what moves)\n", o.Now, o.Expected, o.Worst, o.Moving)
 	for _, text := range p.Warnings {
 		fmt.Fprintf(w, "warning\t%s\n", text)
+	}
+	for _, text := range p.Notes {
+		fmt.Fprintf(w, "note\t%s\n", text)
 	}
 	fmt.Fprintln(w, "\nNODE\tSLOTS\tAFTER\tKEYS\tAFTER\tBYTES\tAFTER")
 	for _, n := range p.Nodes {

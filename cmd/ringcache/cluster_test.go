@@ -140,6 +140,13 @@ func TestClusterWeightAndDrain(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
+	until(t, "the status says where the weight comes from", func() bool {
+		return strings.Contains(shape(clusterCmd(t, addrs[0], "status")), "note ADDR has weight 0, set at run time, until it restarts; its configuration says 1\n")
+	})
+	contains(t, shape(clusterCmd(t, addrs[0], "nodes")), " 0 (set) 0 ")
+	contains(t, shape(clusterCmd(t, addrs[0], "plan", "weight", addrs[1], "2")),
+		"note ADDR has no data directory: it has 2 until it restarts, then the weight of its configuration, 1\n")
+	contains(t, shape(clusterCmd(t, addrs[0], "plan", "weight", addrs[1], "1")), "note ADDR gets the weight of its configuration, 1\n")
 	clusterCmd(t, addrs[0], "weight", addrs[1], "3")
 	out = clusterCmd(t, addrs[1], "drain", addrs[1])
 	if out != addrs[1]+" has left the cluster\n" {

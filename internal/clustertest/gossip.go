@@ -23,6 +23,7 @@ type Rumours struct {
 	deaf    map[topology.NodeID]bool
 	mute    map[topology.NodeID]bool
 	version uint64
+	refuse  func(topology.Member) error
 }
 
 // NewRumours makes an empty membership.
@@ -54,6 +55,14 @@ func (r *Rumours) Start(o membership.Options) (node.Members, error) {
 func (r *Rumours) Deaf(id topology.NodeID, on bool) {
 	r.mu.Lock()
 	r.deaf[id] = on
+	r.mu.Unlock()
+}
+
+// Refuse makes the entries untellable for which why gives an error, as the limits of
+// the metadata do.
+func (r *Rumours) Refuse(why func(topology.Member) error) {
+	r.mu.Lock()
+	r.refuse = why
 	r.mu.Unlock()
 }
 
@@ -186,6 +195,12 @@ func (r *Rumours) spread(about topology.NodeID) {
 
 func (m *rumourMember) Update(self topology.Member) error {
 	m.r.mu.Lock()
+	if m.r.refuse != nil {
+		if err := m.r.refuse(self); err != nil {
+			m.r.mu.Unlock()
+			return err
+		}
+	}
 	self.Gossip = m.o.Self.Gossip
 	m.r.truth[self.ID] = self
 	m.r.mu.Unlock()

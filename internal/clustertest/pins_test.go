@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,8 +202,30 @@ func TestGroup(t *testing.T) {
 		if by := owners(); by["a"] < 8 || by["b"] < 8 || by["c"] > 0 {
 			t.Errorf("%v", by)
 		}
-		if err := s.Get("a").Node.Drain(t.Context()); err != nil {
+		// As a leaves, they go to b step by step, like all other slots.
+		fill(t, s, s.Get("a"), s.Get("b"), s.Get("c"))
+		done := make(chan error, 1)
+		go func() { done <- s.Get("a").Node.Drain(context.Background()) }()
+		m, steps, left := moves{last: s.Get("c").Node.View()}, map[int]bool{}, 0
+		follow(t, s.Get("c"), func(v *topology.View) bool { return v.Len() == 2 }, func(v *topology.View) {
+			m.see(v)
+			left = 0
+			for slot := range slots {
+				switch owner := v.OwnerMember(slot).Host; owner {
+				case "a":
+					left++
+				case "c":
+					t.Errorf("slot %d of the group is at c", slot)
+				}
+			}
+			steps[left] = true
+		})
+		if err := <-done; err != nil {
 			t.Fatal(err)
+		}
+		m.check(t, 8)
+		if left != 0 || len(steps) < 5 {
+			t.Errorf("the group's slots at a, from view to view: %v", steps)
 		}
 		s.Kill("a")
 		s.Settled(watched()...)
@@ -285,7 +308,7 @@ func TestRingEvents(t *testing.T) {
 		}
 		text := strings.Join(got, "\n")
 		for _, want := range []string{"member b:7001 is a member now", "state b:7001 active", "slots change their owner, 2 members", "pins  pins came from another member: 1 slots are pinned",
-			"weight b:7001 weight 1.125, was 1\n", "weight b:7001 weight 2, was 1.875", "health b:7001 dead, was alive", "member b:7001 is out: taken for dead", "slots have gone to other nodes, after "} {
+			"weight b:7001 weight 2, was 1: in steps\n", "weight b:7001 weight 2 in all slots\n", "health b:7001 dead, was alive", "member b:7001 is out: taken for dead", "slots have gone to other nodes, after "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no event %q in:\n%s", want, text)
 			}

@@ -3,9 +3,12 @@ package clustertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
@@ -162,11 +165,13 @@ func TestWeightInSteps(t *testing.T) {
 			if err := b.Node.SetWeight(weight); err != nil {
 				t.Fatal(err)
 			}
-			steps := 0
+			steps, m := 0, moves{last: a.Node.View()}
+			before := entry(s, m.last, "b").Weight
 			follow(t, a, func(v *topology.View) bool { m := entry(s, v, "b"); return m.Weight == weight && m.Progress == 0 }, func(v *topology.View) {
+				m.see(v)
 				if m := entry(s, v, "b"); m.Progress > 0 {
 					steps++
-					if m.State != topology.Active || m.Weight == weight {
+					if m.State != topology.Active || m.Weight != weight || m.OldWeight != before {
 						t.Errorf("on the way: %+v", m)
 					}
 				}
@@ -174,6 +179,7 @@ func TestWeightInSteps(t *testing.T) {
 			if steps != 7 {
 				t.Errorf("to weight %v in %d steps before the last", weight, steps)
 			}
+			m.check(t, 8)
 			s.Settled(watched()...)
 		}
 		i, _ := a.Node.View().Index(s.ID("b"))
@@ -183,5 +189,109 @@ func TestWeightInSteps(t *testing.T) {
 		if err := b.Node.SetWeight(-1); err == nil {
 			t.Error("a negative weight is accepted")
 		}
+	})
+}
+
+// TestWeightChangesItsMind: a weight that is set while another one is on its way takes
+// that to the nearer end first, so slots that have moved move back or stay, and none
+// moves twice in one direction.
+func TestWeightChangesItsMind(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		to, final float64
+		most      int // moves of one slot
+	}{
+		{"back", 4, 1, 2},
+		{"nearly back", 4, 1.5, 3},
+		{"further", 4, 5, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *Sim) {
+				a := s.Add("a", "a")
+				b := s.Add("b", "a")
+				s.Add("c", "a")
+				s.Settled(watched()...)
+				fill(t, s, a, b, s.Get("c"))
+				if err := b.Node.SetWeight(tc.to); err != nil {
+					t.Fatal(err)
+				}
+				m := moves{last: a.Node.View()}
+				follow(t, a, func(v *topology.View) bool { return entry(s, v, "b").Progress == 0.5 }, m.see)
+				if err := b.Node.SetWeight(tc.final); err != nil {
+					t.Fatal(err)
+				}
+				follow(t, a, func(v *topology.View) bool {
+					e := entry(s, v, "b")
+					return e.Weight == tc.final && e.Progress == 0
+				}, m.see)
+				s.Settled(watched()...)
+				total := 0
+				for slot, n := range m.count {
+					total += n
+					if n > tc.most {
+						t.Fatalf("slot %d has moved %d times", slot, n)
+					}
+				}
+				if total == 0 {
+					t.Error("no slot has moved")
+				}
+			})
+		})
+	}
+}
+
+// TestDrainWhileWeighing: a node that leaves before it has its new weight gives back what
+// it has got, and hands over the rest; nothing comes to it any more.
+func TestDrainWhileWeighing(t *testing.T) {
+	for _, weight := range []float64{4, 0.25} {
+		simulate(t, func(t *testing.T, s *Sim) {
+			a := s.Add("a", "a")
+			b := s.Add("b", "a")
+			c := s.Add("c", "a")
+			s.Settled(watched()...)
+			fill(t, s, a, b, c)
+			if err := b.Node.SetWeight(weight); err != nil {
+				t.Fatal(err)
+			}
+			follow(t, a, func(v *topology.View) bool { return entry(s, v, "b").Progress == 0.25 }, func(*topology.View) {})
+			done := make(chan error, 1)
+			go func() { done <- b.Node.Drain(context.Background()) }()
+			least := ring.Slots
+			follow(t, a, func(v *topology.View) bool { return v.Len() == 2 }, func(v *topology.View) {
+				if i, ok := v.Index(s.ID("b")); ok && entry(s, v, "b").State == topology.Draining {
+					if v.OwnedBy(i) > least {
+						t.Errorf("b gets slots while it leaves: %d, had %d", v.OwnedBy(i), least)
+					}
+					least = v.OwnedBy(i)
+				}
+			})
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			s.Kill("b")
+			s.Settled(watched()...)
+		})
+	}
+}
+
+// TestWeightWithoutRoom: where the metadata have no room for two weights, the new one
+// comes at once.
+func TestWeightWithoutRoom(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b)
+		s.Rumours.Refuse(func(m topology.Member) error {
+			if m.Weighing() {
+				return fmt.Errorf("%w: no room", errs.ErrConfig)
+			}
+			return nil
+		})
+		if err := b.Node.SetWeight(2); err != nil {
+			t.Fatal(err)
+		}
+		s.weighed(t, "b", 2)
+		s.Settled(watched()...)
 	})
 }

@@ -114,7 +114,7 @@ var keys = []Key{
 		Usage: "virtual nodes of a node with weight 1; must be equal in the whole cluster"},
 		1, ring.MaxTokens, func(c *Config) *int { return &c.Options.Tokens }),
 	weight(Key{Name: "weight", Group: "Placement", Default: "1", Example: "2",
-		Usage: "share of the slots relative to other nodes; 0 owns nothing"}),
+		Usage: "share of the slots relative to other nodes; 0 owns nothing; one that is set at run time takes its place, over restarts if there is a data directory, until this one is changed"}),
 	text(Key{Name: "zone", Group: "Placement", Example: "eu-1a",
 		Usage: "where the node runs, told to clients"},
 		topology.MaxZone, func(c *Config) *string { return &c.Options.Zone }),

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
@@ -21,11 +22,14 @@ import (
 //	name = 40 hex digits "-" 16 hex digits of Boot
 //	meta = version<<4|state(1) flags(1) [weight(8)] [progress(8)]
 //	       sequence(varint) port(2) [hostLen(1) host] zoneLen(1) zone
+//	       [oldWeight(4)]
 //
 // Numbers are big-endian, floats exact (IEEE 754), so that every node computes
 // the same View. The most common values are flags. The gossip address comes
-// from memberlist; a host that is the gossip IP is not repeated. Later
-// versions may append fields: they are skipped.
+// from memberlist; a host that is the gossip IP is not repeated. The old weight, of
+// a node that changes its weight in steps, is in millionths, as placements have it.
+// Later versions may append fields: they are skipped. A version that does not know
+// the old weight skips it too, and takes the new weight at once.
 const (
 	metaVersion = 1
 
@@ -34,6 +38,9 @@ const (
 	flagProgressOne  = 1 << 2
 	flagHost         = 1 << 3
 	flagDegraded     = 1 << 4 // not a part of the member: no View depends on it
+	flagOldWeight    = 1 << 5
+
+	weightParts = 1_000_000 // of the old weight
 
 	// reservedSequence leaves room for sequences up to 2^42, so that an entry
 	// which fits at Start still fits after any number of changes.
@@ -77,6 +84,9 @@ func appendMeta(dst []byte, m *topology.Member, gossipIP string) []byte {
 	if m.Host != gossipIP {
 		flags |= flagHost
 	}
+	if m.Weighing() {
+		flags |= flagOldWeight
+	}
 	dst = append(dst, metaVersion<<4|byte(m.State)&0x0F, flags)
 	if flags&flagWeightOne == 0 {
 		dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(m.Weight))
@@ -89,7 +99,11 @@ func appendMeta(dst []byte, m *topology.Member, gossipIP string) []byte {
 	if flags&flagHost != 0 {
 		dst = append(append(dst, byte(len(m.Host))), m.Host...)
 	}
-	return append(append(dst, byte(len(m.Zone))), m.Zone...)
+	dst = append(append(dst, byte(len(m.Zone))), m.Zone...)
+	if flags&flagOldWeight != 0 {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(math.Round(m.OldWeight*weightParts)))
+	}
+	return dst
 }
 
 // metaDegraded tells whether a node says in its metadata that it is degraded.
@@ -101,6 +115,9 @@ func checkMeta(m *topology.Member, gossipIP string) error {
 	fixed := 2 + reservedProgress + reservedSequence + 2 + 1
 	if m.Weight != 1 {
 		fixed += 8
+	}
+	if m.Weighing() {
+		fixed += 4
 	}
 	host := len(m.Host)
 	if m.Host == gossipIP {
@@ -115,6 +132,8 @@ func checkMeta(m *topology.Member, gossipIP string) error {
 			errs.ErrConfig, m.Host, len(m.Host), m.Zone, len(m.Zone), MaxMeta-fixed)
 	case len(m.Zone) > topology.MaxZone:
 		return fmt.Errorf("%w: zone %q has %d bytes, limit %d", errs.ErrConfig, m.Zone, len(m.Zone), topology.MaxZone)
+	case m.Weighing() && m.OldWeight != ring.RoundWeight(m.OldWeight):
+		return fmt.Errorf("%w: the old weight %v is no multiple of a millionth", errs.ErrConfig, m.OldWeight)
 	case m.Sequence>>(7*reservedSequence) != 0:
 		return fmt.Errorf("%w: sequence %d is out of range", errs.ErrConfig, m.Sequence)
 	}
@@ -131,6 +150,8 @@ func checkMember(m *topology.Member) error {
 		return fmt.Errorf("%w: unknown state %d", errs.ErrConfig, m.State)
 	case !(m.Weight >= 0 && m.Weight <= topology.MaxWeight):
 		return fmt.Errorf("%w: weight is %v, must be 0 to %d", errs.ErrConfig, m.Weight, topology.MaxWeight)
+	case !(m.OldWeight >= 0 && m.OldWeight <= topology.MaxWeight):
+		return fmt.Errorf("%w: old weight is %v, must be 0 to %d", errs.ErrConfig, m.OldWeight, topology.MaxWeight)
 	case !(m.Progress >= 0 && m.Progress <= 1):
 		return fmt.Errorf("%w: progress is %v, must be 0 to 1", errs.ErrConfig, m.Progress)
 	case m.Host == "" || m.Port == 0:
@@ -190,9 +211,17 @@ func decodeMeta(name, gossip string, b []byte) (topology.Member, error) {
 	if !ok {
 		return m, bad
 	}
-	if m.Zone, _, ok = takeText(b); !ok || len(m.Zone) > topology.MaxZone {
+	if m.Zone, b, ok = takeText(b); !ok || len(m.Zone) > topology.MaxZone {
 		return m, bad
 	}
+	m.OldWeight = m.Weight // unless it says otherwise
+	if flags&flagOldWeight != 0 {
+		if len(b) < 4 {
+			return m, bad
+		}
+		m.OldWeight = float64(binary.BigEndian.Uint32(b)) / weightParts
+	}
+	m = m.Canonical()
 	return m, checkMember(&m)
 }
 

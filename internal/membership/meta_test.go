@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
@@ -23,9 +24,11 @@ func TestMetaRoundTrip(t *testing.T) {
 			Progress: rapid.OneOf(rapid.SampledFrom([]float64{0, 1}), rapid.Float64Range(0, 1)).Draw(t, "progress"),
 			Port:     rapid.Uint16Min(1).Draw(t, "port"),
 			Host:     rapid.SampledFrom([]string{"10.0.0.1", "fd00::1", "cache-0.cache.svc"}).Draw(t, "host"),
-			Zone:     rapid.StringMatching(`[a-z0-9-]{0,19}`).Draw(t, "zone"),
+			Zone:     rapid.StringMatching(`[a-z0-9-]{0,15}`).Draw(t, "zone"),
 			Gossip:   rapid.SampledFrom([]string{"10.0.0.1:17001", "[fd00::1]:17001"}).Draw(t, "gossip"),
 		}
+		m.OldWeight = rapid.OneOf(rapid.SampledFrom([]float64{m.Weight, 0, 0.1, 100}), rapid.Map(rapid.Float64Range(0, 100), ring.RoundWeight)).Draw(t, "old weight")
+		m = m.Canonical()
 		if err := checkMeta(&m, ipOf(m.Gossip)); err != nil {
 			t.Fatal(err)
 		}
@@ -53,6 +56,14 @@ func TestMetaLimits(t *testing.T) {
 			[]string{"31 bytes", "has 14", "may have 44"}},
 		{"a weight takes eight bytes", func(m *topology.Member) { m.Host, m.Zone, m.Weight = strings.Repeat("h", 30), "zzzzzzz", 2 },
 			[]string{"may have 36"}},
+		{"an old weight takes four more", func(m *topology.Member) {
+			m.State, m.Host, m.Zone, m.Weight, m.OldWeight, m.Progress = topology.Active, strings.Repeat("h", 30), "zzz", 2, 1, 0.5
+		}, []string{"may have 32"}},
+		{"two weights fit", func(m *topology.Member) {
+			m.State, m.Host, m.Zone, m.Weight, m.OldWeight, m.Progress = topology.Active, strings.Repeat("h", 30), "zz", 2, 1, 0.5
+		}, nil},
+		{"old weight", func(m *topology.Member) { m.OldWeight = 101 }, []string{"old weight is 101"}},
+		{"an old weight of the ninth digit", func(m *topology.Member) { m.State, m.OldWeight, m.Progress = topology.Active, 0.123456789, 0.5 }, []string{"multiple of a millionth"}},
 		{"zone", func(m *topology.Member) { m.Zone = strings.Repeat("z", 33) }, []string{"zone", "33", "32"}},
 		{"space in host", func(m *topology.Member) { m.Host = "a b" }, []string{"spaces"}},
 		{"no port", func(m *topology.Member) { m.Port = 0 }, []string{"incomplete"}},
@@ -83,6 +94,30 @@ func TestMetaLimits(t *testing.T) {
 	}
 }
 
+// A version that does not know the old weight takes the new one at once: what it reads
+// is what would be there without an old one. From such a version comes an entry without.
+func TestMetaOfFormerVersions(t *testing.T) {
+	m := topology.Member{ID: topology.NodeID{1}, State: topology.Active, Weight: 2, OldWeight: 0.5, Progress: 0.25, Host: "cache-0", Zone: "eu", Port: 7001, Sequence: 300}
+	name := nodeName(m.ID, 77)
+	long := appendMeta(nil, &m, "10.0.0.1")
+	m.OldWeight = m.Weight
+	short := appendMeta(nil, &m, "10.0.0.1")
+	if long[1] != short[1]|flagOldWeight || long[0] != short[0] || string(long[2:len(short)]) != string(short[2:]) || len(long) != len(short)+4 {
+		t.Fatalf("%x\nis read as another member than\n%x", long, short)
+	}
+	for _, tc := range []struct {
+		b    []byte
+		want float64
+	}{{long, 0.5}, {short, 2}} {
+		if got, err := decodeMeta(name, "10.0.0.1:17001", tc.b); err != nil || got.OldWeight != tc.want || got.Weighing() != (tc.want == 0.5) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if _, err := decodeMeta(name, "10.0.0.1:17001", long[:len(long)-1]); err == nil {
+		t.Error("an old weight of three bytes is read")
+	}
+}
+
 // FuzzMeta holds that nothing decoded can spoil a View, and that decoding what
 // was encoded again gives the same.
 func FuzzMeta(f *testing.F) {
@@ -90,6 +125,8 @@ func FuzzMeta(f *testing.F) {
 	name := nodeName(m.ID, 77)
 	f.Add(name, appendMeta(nil, &m, "10.0.0.1"))
 	m.Host, m.Weight, m.Progress = "10.0.0.1", 1, 1
+	f.Add(name, appendMeta(nil, &m, "10.0.0.1"))
+	m = topology.Member{ID: m.ID, State: topology.Active, Weight: 2, OldWeight: 0.5, Progress: 0.25, Host: "cache-0", Port: 7001, Sequence: 300}
 	f.Add(name, appendMeta(nil, &m, "10.0.0.1"))
 	f.Add(name, []byte{0x12, 0x0B, 0x01, 0x1b, 0x59, 0xff, 'x'})
 	f.Add(name[:40], []byte{})

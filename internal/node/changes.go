@@ -191,7 +191,8 @@ func (n *Node) figures() operate.Figures {
 		Keys: st.ServedKeys, Bytes: st.Bytes, MemoryLimit: st.MaxBytes, Clients: n.frontStats().Connected,
 		UptimeMS:          n.clock.millis() - n.started.UnixMilli(),
 		CommandsPerSecond: r.commands, HitsPerSecond: r.hits, MissesPerSecond: r.misses,
-		PinsDigest: fmt.Sprintf("%016x", digest), ChangesOpen: len(n.ownChanges())}
+		PinsDigest: fmt.Sprintf("%016x", digest), ChangesOpen: len(n.ownChanges()),
+		WeightOrigin: n.weight.origin(), WeightConfigured: n.weight.configured, WeightKeeps: n.weight.path != ""}
 	for slot := range uint16(ring.Slots) {
 		if n.eng.Serving(slot) {
 			f.Serving++

@@ -103,7 +103,12 @@ func (n *Node) noteMembers(at int64, old, now *published) {
 		if a.State != b.State {
 			n.events.add(at, "state", b, fmt.Sprintf("%s, was %s", b.State, a.State))
 		}
-		if a.Weight != b.Weight {
+		switch {
+		case b.Weighing() && !a.Weighing():
+			n.events.add(at, "weight", b, fmt.Sprintf("weight %g, was %g: in steps", b.Weight, b.OldWeight))
+		case a.Weighing() && !b.Weighing() && b.State == topology.Active:
+			n.events.add(at, "weight", b, fmt.Sprintf("weight %g in all slots", b.Weight))
+		case a.Weight != b.Weight:
 			n.events.add(at, "weight", b, fmt.Sprintf("weight %g, was %g", b.Weight, a.Weight))
 		}
 	}

@@ -61,12 +61,7 @@ func keptID(dir string) (topology.NodeID, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return id, fmt.Errorf("%w: data directory: %w", errs.ErrConfig, err)
 	}
-	// Written aside and renamed: a crash leaves no half ID.
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, []byte(id.String()+"\n"), 0o600); err != nil {
-		return id, fmt.Errorf("%w: node ID: %w", errs.ErrConfig, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := writeAside(path, []byte(id.String()+"\n")); err != nil {
 		return id, fmt.Errorf("%w: node ID: %w", errs.ErrConfig, err)
 	}
 	return id, nil

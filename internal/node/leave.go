@@ -87,7 +87,14 @@ func (n *Node) giveUp(ctx context.Context, end time.Time) {
 }
 
 func (n *Node) announceDrain(p float64) {
-	if err := n.announce(func(m *topology.Member) { m.State, m.Progress = topology.Draining, p }); err != nil {
+	err := n.announce(func(m *topology.Member) {
+		if m.Weighing() {
+			// The lower one, so that this node only gives slots up from now on.
+			m.Weight = min(m.Weight, m.OldWeight)
+		}
+		m.State, m.Progress, m.OldWeight = topology.Draining, p, 0
+	})
+	if err != nil {
 		n.log.Warn("cannot announce a step of the leave", "error", err)
 	}
 }

@@ -95,6 +95,7 @@ type Node struct {
 	track                 *tracking
 	pressure              pressure
 	pins                  pinBoard
+	weight                ownWeight
 	events                eventLog
 	changes               changes
 }
@@ -147,7 +148,7 @@ func Open(o Options) (*Node, error) {
 	n.seeds = &seedList{base: o.Discovery}
 	n.calls.New = func() any { return new(exec.Call) }
 	n.self = topology.Member{ID: n.id, Boot: n.boot, Sequence: 1, State: topology.Joining,
-		Weight: o.Weight, Zone: o.Zone, Host: o.Host, Port: o.Port}
+		Weight: n.openWeight(), Zone: o.Zone, Host: o.Host, Port: o.Port}
 	n.settings.password, n.settings.maxClients = o.Password, o.MaxClients
 	n.diag.open(o.Diagnostics)
 	n.accounts.set(o.Diagnostics.SlotStats)

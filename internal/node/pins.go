@@ -304,6 +304,12 @@ func (n *Node) pin(slots []uint16, nodes []topology.NodeID, group string) {
 	n.rebuild()
 }
 
+// pinnedHere tells whether a slot is pinned to this node.
+func (n *Node) pinnedHere() bool {
+	records, _ := n.pins.now()
+	return slices.ContainsFunc(records, func(r topology.PinRecord) bool { return slices.Contains(r.Nodes, n.id) })
+}
+
 // pinned lists the slots of the records that name nodes, those of a group if it is
 // given.
 func pinned(records []topology.PinRecord, group string) (slots []uint16) {

@@ -45,15 +45,10 @@ func loadPins(path string) ([]topology.PinRecord, error) {
 	return records, nil
 }
 
-// writePins writes the file aside and renames it: a crash leaves the old one.
 func writePins(path string, records []topology.PinRecord) error {
 	text, err := json.MarshalIndent(records, "", " ")
 	if err != nil {
 		return err
 	}
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return writeAside(path, append(text, '\n'))
 }

@@ -22,6 +22,7 @@ type planned struct {
 	change string
 	exact  bool
 	view   *topology.View
+	weighs map[topology.NodeID]float64 // the weights that it changes
 	added  map[topology.NodeID]bool
 }
 
@@ -40,7 +41,7 @@ func (n *Node) ringPlan(args [][]byte, w *resp.Writer) {
 // planView makes the View that a change gives: ADD [COUNT n] [WEIGHT w] [ADDR
 // host:port ...], REMOVE node [node ...], WEIGHT node w [node w ...].
 func (n *Node) planView(v *topology.View, args [][]byte) (*planned, error) {
-	p := &planned{exact: true, added: map[topology.NodeID]bool{}}
+	p := &planned{exact: true, added: map[topology.NodeID]bool{}, weighs: map[topology.NodeID]float64{}}
 	members := slices.Clone(v.Members())
 	var err error
 	switch what := strings.ToUpper(string(args[0])); {
@@ -67,8 +68,12 @@ func (n *Node) planView(v *topology.View, args [][]byte) (*planned, error) {
 			for j := range members {
 				if members[j].ID == m.ID {
 					members[j].Weight = weight
+					if members[j].State == topology.Active { // the end of a change that is under way too
+						members[j].Progress = 0
+					}
 				}
 			}
+			p.weighs[m.ID] = weight
 			p.change += fmt.Sprintf(" %s %g", m.Addr(), weight)
 		}
 	default:
@@ -139,7 +144,7 @@ func (n *Node) planAdd(p *planned, members []topology.Member, args [][]byte) ([]
 func (n *Node) plan(v *topology.View, p *planned) operate.Plan {
 	all := n.slotsOfAll(v)
 	nodes := n.ringNodes()
-	out := operate.Plan{Change: p.change, Exact: p.exact, Moves: []operate.Move{}, Warnings: []string{}}
+	out := operate.Plan{Change: p.change, Exact: p.exact, Moves: []operate.Move{}, Warnings: []string{}, Notes: planNotes(p, nodes)}
 	flows := map[[2]topology.NodeID]*operate.Move{}
 	moving := map[topology.NodeID]int64{} // keys that leave an owner
 	var keys int64
@@ -183,6 +188,37 @@ func (n *Node) plan(v *topology.View, p *planned) operate.Plan {
 		out.Warnings = append(out.Warnings, "nobody would own any slot")
 	}
 	return out
+}
+
+// planNotes says where the weights come from that are not as configured, and how long
+// the planned ones last.
+func planNotes(p *planned, nodes []operate.Node) []string {
+	notes := []string{}
+	for i := range nodes {
+		e := &nodes[i]
+		id, err := topology.ParseNodeID(e.ID)
+		weight, planned := p.weighs[id]
+		f := &e.Figures
+		note := weightNote(e)
+		switch {
+		case err != nil || !e.Answers || f.WeightOrigin == "":
+			continue
+		case !planned:
+		case weight == f.WeightConfigured:
+			note = fmt.Sprintf("%s gets the weight of its configuration, %g", e.Addr, weight)
+		case f.WeightKeeps:
+			note = fmt.Sprintf("%s has the weight of its configuration, %g, at the moment; %g is kept in its data directory, until its configuration says something else", e.Addr, f.WeightConfigured, weight)
+			if f.WeightOrigin != operate.WeightConfigured {
+				note = fmt.Sprintf("%s; %g takes its place", weightNote(e), weight)
+			}
+		default:
+			note = fmt.Sprintf("%s has no data directory: it has %g until it restarts, then the weight of its configuration, %g", e.Addr, weight, f.WeightConfigured)
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
 
 func idText(id topology.NodeID) string {

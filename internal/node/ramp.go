@@ -177,7 +177,7 @@ func (n *Node) endRamp() {
 // that, else in steps that go on in the background.
 func (n *Node) enter(ctx context.Context) error {
 	from := n.standing(ctx)
-	if from == 1 || n.o.Steps.Join == 1 || n.o.Weight == 0 {
+	if from == 1 || n.o.Steps.Join == 1 || n.selfMember().Weight == 0 && !n.pinnedHere() {
 		err := n.setState(topology.Active)
 		n.settleInheritance()
 		return err
@@ -202,7 +202,8 @@ func (n *Node) joinInSteps(ctx context.Context) {
 			return
 		}
 	}
-	n.inSteps(ctx, func(m *topology.Member) (last bool) {
+	// What goes wrong is in the log; the node keeps the part that it has.
+	_ = n.inSteps(ctx, func(m *topology.Member) (last bool) {
 		m.Progress = stepUp(m.Progress, steps.Join)
 		if _, present := others(n.View(), n.id); present == 0 {
 			m.Progress = 1 // there is nobody to share with
@@ -215,52 +216,18 @@ func (n *Node) joinInSteps(ctx context.Context) {
 	})
 }
 
-// SetWeight changes this node's share of the slots in the background, in steps
-// like a join: 0 to topology.MaxWeight, 0 owns nothing. It takes the place of a
-// change of weight that is under way. Its errors wrap ErrConfig, or
-// ErrUnavailable while the node joins or leaves. Peers learn the weight with the
-// other facts of a member, of which host name and zone may leave no room for it:
-// then the log says so, and the weight stays.
-func (n *Node) SetWeight(w float64) error {
-	if !(w >= 0 && w <= topology.MaxWeight) {
-		return fmt.Errorf("%w: weight is %v, must be 0 to %d", errs.ErrConfig, w, topology.MaxWeight)
-	}
-	self := n.selfMember()
-	if self.State != topology.Active || n.draining.Load() {
-		return fmt.Errorf("%w: the weight of a node that is %s cannot be changed", errs.ErrUnavailable, self.State)
-	}
-	n.startRamp("weight", func(ctx context.Context) { n.weighInSteps(ctx, w) })
-	return nil
-}
-
-func (n *Node) weighInSteps(ctx context.Context, to float64) {
-	steps := n.o.Steps.Join
-	if _, present := others(n.View(), n.id); present == 0 {
-		steps = 1 // alone, it owns all slots anyway
-	}
-	from, progress := n.selfMember().Weight, 0.0
-	n.inSteps(ctx, func(m *topology.Member) (last bool) {
-		progress = stepUp(progress, steps)
-		m.Progress = progress
-		m.Weight = from + (to-from)*m.Progress
-		if m.Progress < 1 {
-			return false
-		}
-		m.Weight, m.Progress = to, 0
-		return true
-	})
-}
-
 // inSteps takes the steps of a change one by one, each when it is this node's
-// turn and the step before has settled.
-func (n *Node) inSteps(ctx context.Context, step func(*topology.Member) (last bool)) {
+// turn and the step before has settled. It returns nil when the change is over,
+// complete or ended from outside, or the error of a step that could not be announced:
+// then the node is as it was before that step.
+func (n *Node) inSteps(ctx context.Context, step func(*topology.Member) (last bool)) error {
 	var end time.Time
 	slow := patience{limit: n.o.Steps.JoinTime}
 	what, began := n.Ramp().What, time.Now()
 	for {
 		waited := time.Now()
 		if !n.awaitTurn(ctx, &slow, time.Time{}) {
-			return
+			return nil
 		}
 		if end.IsZero() {
 			end = time.Now().Add(n.o.Steps.JoinTime)
@@ -269,23 +236,25 @@ func (n *Node) inSteps(ctx context.Context, step func(*topology.Member) (last bo
 		}
 		before, last := n.selfMember(), false
 		if err := n.announce(func(m *topology.Member) { last = step(m) }); err != nil {
-			n.log.Error("cannot announce a change of this node; it stays as it was", "change", what, "error", err)
+			n.log.Error("cannot announce a step of a change of this node; it stays as it was", "change", what, "error", err)
 			// The entry before was announced once.
-			_ = n.announce(func(m *topology.Member) { m.State, m.Progress, m.Weight = before.State, before.Progress, before.Weight })
-			return
+			_ = n.announce(func(m *topology.Member) {
+				m.State, m.Progress, m.Weight, m.OldWeight = before.State, before.Progress, before.Weight, before.OldWeight
+			})
+			return err
 		}
 		self := n.selfMember()
 		left := max(1, (1-self.Progress)*float64(n.o.Steps.Join))
 		until := time.Now().Add(time.Until(end) / time.Duration(left))
 		if !n.awaitStep(ctx, until, last) {
-			return
+			return nil
 		}
 		if last {
 			v := n.View()
 			i, _ := v.Index(n.id)
 			n.log.Info("the change is complete: this node serves all slots that are its own", "change", what,
 				"slots", v.OwnedBy(i), "weight", self.Weight, "took", time.Since(began).Round(time.Millisecond).String())
-			return
+			return nil
 		}
 	}
 }

@@ -198,17 +198,20 @@ func (n *Node) ringNodes() []operate.Node {
 	answers := n.gather(v, "FIGURES")
 	total := 0.0
 	for _, m := range v.Members() {
-		total += m.Weight * m.Presence()
+		total += m.PresentWeight()
 	}
 	nodes := []operate.Node{}
 	for i, reply := range answers {
 		m := v.Member(i)
 		e := operate.Node{ID: m.ID.String(), Addr: m.Addr(), Zone: m.Zone, Self: m.ID == n.id, State: m.State.String(),
-			Health: membership.Alive.String(), Degraded: "no", Weight: m.Weight, Progress: m.Progress, Slots: v.OwnedBy(i)}
+			Health: membership.Alive.String(), Degraded: "no", Weight: m.Weight, OldWeight: m.Weight, Progress: m.Progress, Slots: v.OwnedBy(i)}
+		if m.Weighing() {
+			e.OldWeight = m.OldWeight
+		}
 		if peer := p.peer(m.ID); peer != nil {
 			e.Health, e.Degraded, e.RTTUs = healthWord(peer), degradedWord(peer), peer.RTT.Microseconds()
 		}
-		if fair := ring.Slots * m.Weight * m.Presence(); fair > 0 {
+		if fair := ring.Slots * m.PresentWeight(); fair > 0 {
 			e.Share = float64(e.Slots) * total / fair
 		}
 		e.Answers = reply != nil && operate.Read(*reply, &e.Figures) == nil
@@ -221,7 +224,7 @@ func (n *Node) ringNodes() []operate.Node {
 func (n *Node) ringStatus() operate.Status {
 	p := n.pub.Load()
 	nodes := n.ringNodes()
-	s := operate.Status{Cluster: n.o.Cluster, View: viewHash(p.view), Epoch: int64(p.view.Epoch()), SlotsOwned: p.view.Owned(), Problems: []string{}}
+	s := operate.Status{Cluster: n.o.Cluster, View: viewHash(p.view), Epoch: int64(p.view.Epoch()), SlotsOwned: p.view.Owned(), Problems: []string{}, Notes: []string{}}
 	records, digest := n.pins.now()
 	s.Pins = len(pinned(records, ""))
 	degraded := false
@@ -257,6 +260,9 @@ func (n *Node) ringStatus() operate.Status {
 			problem("%s knows other pins", e.Addr)
 		}
 		addFigures(&s, f)
+		if note := weightNote(e); note != "" {
+			s.Notes = append(s.Notes, note)
+		}
 	}
 	if s.SlotsOwned < ring.Slots {
 		problem("%d slots have no owner", ring.Slots-s.SlotsOwned)

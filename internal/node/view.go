@@ -323,7 +323,7 @@ func (n *Node) selfMember() topology.Member {
 // setState changes this node's own entry, tells membership and adopts the View
 // that follows from it.
 func (n *Node) setState(s topology.State) error {
-	return n.announce(func(m *topology.Member) { m.State, m.Progress = s, 0 })
+	return n.announce(func(m *topology.Member) { m.State, m.Progress, m.OldWeight = s, 0, 0 })
 }
 
 // announce is setState for any change of the own entry. change runs under selfMu.

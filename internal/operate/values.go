@@ -18,11 +18,22 @@ const (
 	StateDegraded = "degraded"
 )
 
+// Where a member's weight comes from.
+const (
+	WeightConfigured = "configuration"
+	// WeightSet: it was set at run time, and ends with the process.
+	WeightSet = "set"
+	// WeightKept: it was set at run time, and is kept in the data directory: it
+	// goes on after a restart, until the configuration says another one.
+	WeightKept = "kept"
+)
+
 // Status is the cluster as a whole, as one member sees it.
 type Status struct {
 	Cluster  string   `json:"cluster"`
 	State    string   `json:"state"`
 	Problems []string `json:"problems"` // why the state is not ok
+	Notes    []string `json:"notes"`    // what is not as configured, by somebody's will
 	View     string   `json:"view"`     // hash, 16 hex digits
 	Epoch    int64    `json:"epoch"`
 
@@ -64,9 +75,11 @@ type Node struct {
 	Answers  bool    `json:"answers"`
 	RTTUs    int64   `json:"rtt_usec"` // of gossip probes; 0: not measured
 	Weight   float64 `json:"weight"`
-	Progress float64 `json:"progress"` // of a join or leave
-	Slots    int     `json:"slots"`    // owned
-	Share    float64 `json:"share"`    // of the slots, over its fair share by weight; 1 is even
+	// OldWeight is the weight that a member comes from that changes it; else Weight.
+	OldWeight float64 `json:"old_weight"`
+	Progress  float64 `json:"progress"` // of a join, a leave or a change of weight
+	Slots     int     `json:"slots"`    // owned
+	Share     float64 `json:"share"`    // of the slots, over its fair share by weight; 1 is even
 
 	Figures Figures `json:"figures"` // zero unless it answers
 }
@@ -96,6 +109,10 @@ type Figures struct {
 	MovedBytes  int64   `json:"moved_bytes"`
 	PinsDigest  string  `json:"pins_digest"`
 	ChangesOpen int     `json:"changes"`
+
+	WeightOrigin     string  `json:"weight_origin"`     // WeightConfigured, WeightSet or WeightKept
+	WeightConfigured float64 `json:"weight_configured"` // what its configuration says
+	WeightKeeps      bool    `json:"weight_keeps"`      // one that is set goes on after a restart
 }
 
 // SlotRange is a run of slots with one owner, all pinned or none.
@@ -115,7 +132,7 @@ type Pin struct {
 	Slot  int      `json:"slot"`
 	Nodes []string `json:"nodes"`
 	Group string   `json:"group"`
-	Owner string   `json:"owner"` // now; another than Nodes while none of them is active
+	Owner string   `json:"owner"` // now; another than Nodes while none of them is present
 	By    string   `json:"by"`    // the node that was asked to
 	AtMS  int64    `json:"at_ms"`
 }
@@ -170,6 +187,7 @@ type Plan struct {
 	Nodes      []PlanNode `json:"nodes"`
 	Origin     Origin     `json:"origin"`
 	Warnings   []string   `json:"warnings"`
+	Notes      []string   `json:"notes"` // where weights come from, and how long planned ones last
 }
 
 // Move is what one node gives to another.

@@ -6,7 +6,7 @@ package ring
 // Indexes are those of nodes. It costs one placement per owner; the two rings
 // hash and sort their tokens only once for all of them.
 //
-// A pinned slot needs no care: without the pinned node its pin has no effect.
+// Pins are the caller's: without the pinned node the placement has the slot here.
 func Successors(p Placement, nodes []Node, t *Table) *Table {
 	if r, ok := p.(*ring); ok {
 		return r.successors(nodes, t)

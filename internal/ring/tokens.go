@@ -37,6 +37,10 @@ func weightUnits(w float64) uint64 {
 	return max(1, uint64(math.Round(w*weightUnit)))
 }
 
+// RoundWeight returns the weight that placements make of w: 0 to MaxWeight in
+// millionths, at least one of them for a positive w.
+func RoundWeight(w float64) float64 { return float64(weightUnits(w)) / weightUnit }
+
 // boundUnits turns a bound of at least 1 into an integer. Shares are never
 // below 1/(MaxNodes x MaxWeight x weightUnit), so beyond that it can not bite.
 func boundUnits(b float64) uint64 {

@@ -16,12 +16,15 @@ import (
 //	view    = version(1) placement tokens(varint) bound(8)
 //	          members(varint) { length(varint) member } pins(varint) { pin }
 //	member  = id(20) boot(8) sequence(8) state(1) weight(8) progress(8)
-//	          port(2) zone host gossip
+//	          port(2) zone host gossip [oldWeight(8)]
 //	pin     = slot(2) id(20)
 //
-// Members are sorted by ID and pins by slot. A later minor version may append
-// fields to a member or to the view: they are skipped. Skipped fields are lost
-// when the view is encoded again, so that its hash is another one then.
+// Members are sorted by ID and pins by slot, those of one slot from the last choice
+// to the first. oldWeight is there if the member is Weighing; an active member on
+// its way without it has the weight that it says, as members before that field
+// had. A later minor version may append fields to a member, behind oldWeight, or to
+// the view: they are skipped. Skipped fields are lost when the view is encoded
+// again, so that its hash is another one then.
 const (
 	encodingVersion = 1
 	maxPlacement    = 32   // bytes of a placement's name
@@ -47,7 +50,11 @@ func appendMember(dst []byte, m *Member) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, m.Port)
 	dst = appendText(dst, m.Zone)
 	dst = appendText(dst, m.Host)
-	return appendText(dst, m.Gossip)
+	dst = appendText(dst, m.Gossip)
+	if m.Weighing() {
+		dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(m.OldWeight))
+	}
+	return dst
 }
 
 func appendView(dst []byte, p Params, members []Member, pins []ring.Pin) []byte {
@@ -161,7 +168,7 @@ func (d *decoder) view() (p Params, members []Member, pins []ring.Pin) {
 			d.fail(fmt.Errorf("member %d: %w", i, record.err))
 		}
 	}
-	pins = make([]ring.Pin, d.count("pins", ring.Slots, pinSize))
+	pins = make([]ring.Pin, d.count("pins", maxViewPins, pinSize))
 	for i := 0; i < len(pins) && d.err == nil; i++ {
 		pins[i].Slot = d.uint16()
 		pins[i].Node = NodeID(d.take(20)).String()
@@ -178,4 +185,11 @@ func (d *decoder) member(m *Member) {
 	m.Zone = d.text("zone", MaxZone)
 	m.Host = d.text("host", MaxHost)
 	m.Gossip = d.text("gossip address", MaxGossip)
+	switch {
+	case !m.inSteps():
+	case len(d.rest) >= 8:
+		m.OldWeight = d.float64()
+	default:
+		m.OldWeight = m.Weight
+	}
 }

@@ -47,11 +47,42 @@ func TestEncodingRoundTrip(t *testing.T) {
 // Peers of another build must understand these bytes.
 func TestEncodingNeverChanges(t *testing.T) {
 	m := testMember(1)
-	m.Progress = 0.5
-	v := mustView(t, Params{}, []Member{m, testMember(2)}, ring.Pin{Slot: 3, Node: m.ID.String()})
-	const want = 0xd82eeb24012bc8de
-	if v.Hash() != want {
-		t.Errorf("hash %#x, want %#x; encoding %x", v.Hash(), uint64(want), v.AppendBinary(nil))
+	for _, tc := range []struct {
+		old  float64
+		want uint64
+	}{{1, 0xd82eeb24012bc8de}, {0.5, 0x9697c1bcf39516ce}} {
+		m.Progress, m.OldWeight = 0.5, tc.old
+		v := mustView(t, Params{}, []Member{m, testMember(2)}, ring.Pin{Slot: 3, Node: m.ID.String()})
+		if v.Hash() != tc.want {
+			t.Errorf("hash %#x, want %#x; encoding %x", v.Hash(), tc.want, v.AppendBinary(nil))
+		}
+	}
+}
+
+// A version that does not know the old weight reads what comes before it and skips the
+// rest; from such a version comes a member without it.
+func TestOldWeightIsAppended(t *testing.T) {
+	m := testMember(1)
+	m.Weight, m.OldWeight, m.Progress = 3, 0, 0.5
+	long := appendMember(nil, &m)
+	m.OldWeight = m.Weight
+	short := appendMember(nil, &m)
+	if !bytes.HasPrefix(long, short) || len(long) != len(short)+8 {
+		t.Fatalf("%x\nis not the beginning of\n%x", short, long)
+	}
+	for _, tc := range []struct {
+		b    []byte
+		want float64
+	}{{long, 0}, {short, 3}} {
+		var got Member
+		d := decoder{rest: tc.b}
+		if d.member(&got); d.err != nil || got.OldWeight != tc.want || got.Weight != 3 || got.Weighing() != (tc.want != 3) {
+			t.Errorf("%+v, %v", got, d.err)
+		}
+	}
+	m.State = Warming // a weight of before has a meaning only where it changes
+	if got := mustView(t, Params{}, []Member{m}).Member(0).OldWeight; got != 0 {
+		t.Errorf("old weight of a warming member: %v", got)
 	}
 }
 
@@ -61,22 +92,24 @@ func TestHashTellsViewsApart(t *testing.T) {
 	}
 	seen := map[uint64]string{}
 	for name, change := range map[string]func(p *Params, m *Member, pin *ring.Pin){
-		"nothing":   func(*Params, *Member, *ring.Pin) {},
-		"placement": func(p *Params, _ *Member, _ *ring.Pin) { p.Placement = ring.NameModulo },
-		"tokens":    func(p *Params, _ *Member, _ *ring.Pin) { p.Tokens = 161 },
-		"bound":     func(p *Params, _ *Member, _ *ring.Pin) { p.Bound = 1.06 },
-		"id":        func(_ *Params, m *Member, _ *ring.Pin) { m.ID[5]++ },
-		"boot":      func(_ *Params, m *Member, _ *ring.Pin) { m.Boot++ },
-		"sequence":  func(_ *Params, m *Member, _ *ring.Pin) { m.Sequence += 9 },
-		"state":     func(_ *Params, m *Member, _ *ring.Pin) { m.State = Draining },
-		"weight":    func(_ *Params, m *Member, _ *ring.Pin) { m.Weight = 2 },
-		"progress":  func(_ *Params, m *Member, _ *ring.Pin) { m.Progress = 0.1 },
-		"zone":      func(_ *Params, m *Member, _ *ring.Pin) { m.Zone = "z2" },
-		"host":      func(_ *Params, m *Member, _ *ring.Pin) { m.Host = "h" },
-		"port":      func(_ *Params, m *Member, _ *ring.Pin) { m.Port++ },
-		"gossip":    func(_ *Params, m *Member, _ *ring.Pin) { m.Gossip = "" },
-		"pin slot":  func(_ *Params, _ *Member, pin *ring.Pin) { pin.Slot++ },
-		"pin node":  func(_ *Params, _ *Member, pin *ring.Pin) { pin.Node = testMember(2).ID.String() },
+		"nothing":    func(*Params, *Member, *ring.Pin) {},
+		"placement":  func(p *Params, _ *Member, _ *ring.Pin) { p.Placement = ring.NameModulo },
+		"tokens":     func(p *Params, _ *Member, _ *ring.Pin) { p.Tokens = 161 },
+		"bound":      func(p *Params, _ *Member, _ *ring.Pin) { p.Bound = 1.06 },
+		"id":         func(_ *Params, m *Member, _ *ring.Pin) { m.ID[5]++ },
+		"boot":       func(_ *Params, m *Member, _ *ring.Pin) { m.Boot++ },
+		"sequence":   func(_ *Params, m *Member, _ *ring.Pin) { m.Sequence += 9 },
+		"state":      func(_ *Params, m *Member, _ *ring.Pin) { m.State = Draining },
+		"weight":     func(_ *Params, m *Member, _ *ring.Pin) { m.Weight = 2 },
+		"progress":   func(_ *Params, m *Member, _ *ring.Pin) { m.State, m.Progress = Warming, 0.1 },
+		"on the way": func(_ *Params, m *Member, _ *ring.Pin) { m.OldWeight, m.Progress = 1, 0.25 },
+		"old weight": func(_ *Params, m *Member, _ *ring.Pin) { m.OldWeight, m.Progress = 0.5, 0.25 },
+		"zone":       func(_ *Params, m *Member, _ *ring.Pin) { m.Zone = "z2" },
+		"host":       func(_ *Params, m *Member, _ *ring.Pin) { m.Host = "h" },
+		"port":       func(_ *Params, m *Member, _ *ring.Pin) { m.Port++ },
+		"gossip":     func(_ *Params, m *Member, _ *ring.Pin) { m.Gossip = "" },
+		"pin slot":   func(_ *Params, _ *Member, pin *ring.Pin) { pin.Slot++ },
+		"pin node":   func(_ *Params, _ *Member, pin *ring.Pin) { pin.Node = testMember(2).ID.String() },
 	} {
 		var p Params
 		members, pins := base()
@@ -96,7 +129,7 @@ func TestOneViewOneEncoding(t *testing.T) {
 	a := mustView(t, Params{}, []Member{m}, ring.Pin{Slot: 1, Node: m.ID.String()}, ring.Pin{Slot: 0, Node: m.ID.String()})
 	m.Weight, m.Progress = math.Copysign(0, -1), math.Copysign(0, -1)
 	b := mustView(t, Params{Tokens: 160}, []Member{m},
-		ring.Pin{Slot: 0, Node: testMember(3).ID.String()},
+		ring.Pin{Slot: 0, Node: m.ID.String()},
 		ring.Pin{Slot: 0, Node: strings.ToUpper(m.ID.String())}, ring.Pin{Slot: 1, Node: m.ID.String()})
 	if a.Hash() != b.Hash() {
 		t.Errorf("encodings differ:\n%x\n%x", a.AppendBinary(nil), b.AppendBinary(nil))
@@ -147,7 +180,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"too many members":    {binary.AppendUvarint(header(), MaxMembers+1), "members is 1001, limit 1000"},
 		"members not there":   {binary.AppendUvarint(header(), MaxMembers), "truncated"},
 		"pins not there":      {binary.AppendUvarint(append(header(), 0), ring.Slots), "truncated"},
-		"too many pins":       {binary.AppendUvarint(append(header(), 0), ring.Slots+1), "pins is 16385, limit 16384"},
+		"too many pins":       {binary.AppendUvarint(append(header(), 0), maxViewPins+1), "pins is 81921, limit 81920"},
 		"long host":           {append(binary.AppendUvarint(append(header(), 1), uint64(len(record))), record...), "length of host is 254, limit 253"},
 		"endless varint":      {append(header(), bytes.Repeat([]byte{0xFF}, 20)...), "truncated"},
 		"long placement name": {append([]byte{1, 33}, bytes.Repeat([]byte{'p'}, 60)...), "length of placement is 33, limit 32"},

@@ -67,10 +67,13 @@ type Member struct {
 	// Weight is 0 to MaxWeight; 0 owns nothing.
 	Weight float64 `json:"weight"`
 	// Progress is 0 to 1: of a Warming member how far its join is, of a Draining
-	// one how much is left of it. An Active member with a progress between 0 and
-	// 1 changes its weight in steps; its progress moves no slot.
+	// one how much is left of it, of an Active one that is between 0 and 1 how far
+	// it is from OldWeight to Weight.
 	Progress float64 `json:"progress"`
-	Zone     string  `json:"zone,omitempty"`
+	// OldWeight is the weight that an Active member with a progress between 0 and
+	// 1 comes from, see Weighing; of all others it is 0. Views make it so.
+	OldWeight float64 `json:"old_weight,omitempty"`
+	Zone      string  `json:"zone,omitempty"`
 	// Host is the advertised IP or host name of the data port.
 	Host string `json:"host"`
 	Port uint16 `json:"port"`
@@ -89,6 +92,35 @@ func (m *Member) Presence() float64 {
 	default:
 		return 0
 	}
+}
+
+// inSteps tells whether an Active member is on its way to another weight.
+func (m *Member) inSteps() bool { return m.State == Active && m.Progress > 0 && m.Progress < 1 }
+
+// Weighing tells whether the member changes its weight in steps: it has Weight in
+// the part of all slots that Progress says, and OldWeight in the others.
+func (m *Member) Weighing() bool { return m.inSteps() && m.OldWeight != m.Weight }
+
+// PresentWeight is the member's weight over all slots: the part of it that it is
+// present with, on the way to another one what lies between both.
+func (m *Member) PresentWeight() float64 {
+	if m.Weighing() {
+		return m.OldWeight + (m.Weight-m.OldWeight)*m.Progress
+	}
+	return m.Weight * m.Presence()
+}
+
+// Canonical is m as every View has it: what has no meaning in its state is 0.
+func (m Member) Canonical() Member {
+	if !m.inSteps() {
+		m.OldWeight = 0
+	}
+	for _, f := range []*float64{&m.Weight, &m.Progress, &m.OldWeight} {
+		if *f == 0 {
+			*f = 0 // -0 too: equal members have one encoding
+		}
+	}
+	return m
 }
 
 // Addr returns the data address, host:port; an IPv6 host is put in brackets.
@@ -115,6 +147,9 @@ func (m Member) Validate() error {
 	}
 	if !(m.Weight >= 0 && m.Weight <= MaxWeight) {
 		add("weight is %v, must be 0 to %d", m.Weight, MaxWeight)
+	}
+	if !(m.OldWeight >= 0 && m.OldWeight <= MaxWeight) {
+		add("old weight is %v, must be 0 to %d", m.OldWeight, MaxWeight)
 	}
 	if !(m.Progress >= 0 && m.Progress <= 1) {
 		add("progress is %v, must be 0 to 1", m.Progress)

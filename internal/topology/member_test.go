@@ -77,6 +77,7 @@ func TestMemberValidate(t *testing.T) {
 		"weight below 0":       {func(m *Member) { m.Weight = -1 }, "weight is -1"},
 		"weight NaN":           {func(m *Member) { m.Weight = math.NaN() }, "weight is NaN"},
 		"weight infinite":      {func(m *Member) { m.Weight = math.Inf(1) }, "weight is +Inf"},
+		"old weight 100.1":     {func(m *Member) { m.OldWeight = 100.1 }, "old weight is 100.1, must be 0 to 100"},
 		"progress 1":           {func(m *Member) { m.Progress = 1 }, ""},
 		"progress above 1":     {func(m *Member) { m.Progress = 1.5 }, "progress is 1.5"},
 		"progress NaN":         {func(m *Member) { m.Progress = math.NaN() }, "progress is NaN"},

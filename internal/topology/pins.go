@@ -37,7 +37,7 @@ type PinRecord struct {
 	Writer NodeID `json:"writer"`
 	// Group names pins that belong together; may be empty.
 	Group string `json:"group,omitempty"`
-	// Nodes own the slot, one of those that are active; see ResolvePins.
+	// Nodes own the slot, one of those that are present; see ResolvePins.
 	Nodes []NodeID `json:"nodes"`
 }
 
@@ -80,37 +80,66 @@ func MergePins(a, b []PinRecord) []PinRecord {
 	return slices.CompactFunc(all, func(x, y PinRecord) bool { return x.Slot == y.Slot })
 }
 
-// ResolvePins gives each pinned slot to one node. Of several nodes of a pin it is,
-// among those that are Active, the one with the greatest hash of node and slot
-// (rendezvous hashing: Thaler and Ravishankar 1998): when one of them leaves, only
-// the slots that it had move, and they stay among the others. Without an active one
-// the pin has no effect, see NewView. It is a pure function of records, which are
-// sorted, and members.
+// ResolvePins gives each pinned slot to the nodes that own it, the first choice last,
+// as NewView takes them. Of several nodes of a pin the choice is by the hash of node and
+// slot, the greatest first (rendezvous hashing: Thaler and Ravishankar 1998), among
+// those that are present: when one of them leaves, only the slots that it had move, and
+// they stay among the others. Behind a node that is present in part comes the next
+// choice, for the slots that do not see it: so pinned slots change hands in steps like all
+// others. The second that is present in full is the last: the slot's successor, where
+// the first is its owner. There are maxChoices at most. Without anybody present the pin
+// has no effect, see NewView. It is a pure function of records, which are sorted, and
+// members.
 func ResolvePins(records []PinRecord, members []Member) []ring.Pin {
 	if len(records) == 0 {
 		return nil
 	}
-	active := map[NodeID]bool{}
+	presence := make(map[NodeID]float64, len(members))
 	for i := range members {
-		active[members[i].ID] = members[i].State == Active
+		presence[members[i].ID] = members[i].Presence()
 	}
 	var out []ring.Pin
+	var choices []choice
 	for i := range records {
 		r := &records[i]
-		best, score, found := NodeID{}, uint64(0), false
+		choices = choices[:0]
+		best := choice{} // of all, present or not
 		for _, id := range r.Nodes {
-			s := xxh3.HashSeed(id[:], uint64(r.Slot))
-			switch {
-			case found && active[best] && !active[id]:
-			case !found, active[id] && !active[best], s > score, s == score && best.Less(id):
-				best, score, found = id, s, true
+			c := choice{id, xxh3.HashSeed(id[:], uint64(r.Slot))}
+			if best.id.IsZero() || c.before(best) < 0 {
+				best = c
+			}
+			if presence[id] > 0 {
+				choices = append(choices, c)
 			}
 		}
-		if found {
-			out = append(out, ring.Pin{Slot: r.Slot, Node: best.String()})
+		slices.SortFunc(choices, choice.before)
+		choices = slices.Compact(choices)
+		if len(choices) == 0 && len(r.Nodes) > 0 {
+			choices = append(choices, best)
+		}
+		count, sure := 0, 0
+		for count < min(len(choices), maxChoices) && sure < 2 {
+			if presence[choices[count].id] == 1 {
+				sure++
+			}
+			count++
+		}
+		for k := count - 1; k >= 0; k-- {
+			out = append(out, ring.Pin{Slot: r.Slot, Node: choices[k].id.String()})
 		}
 	}
 	return out
+}
+
+// choice is a node of a pin.
+type choice struct {
+	id    NodeID
+	score uint64
+}
+
+func (c choice) before(o choice) int {
+	return cmp.Or(cmp.Compare(o.score, c.score), o.id.Compare(c.id))
 }
 
 // PinsDigest identifies sorted records: equal ones have one digest.

@@ -22,6 +22,9 @@ import (
 // is exactly that without, and with, the member. What a death changes is what
 // it would change without the join.
 //
+// A change of weight is the same: a group whose number is below the progress is
+// placed with the member at its new weight, the others with it at its old one.
+//
 // The numbers of consecutive groups are a Weyl sequence, multiples of the golden
 // ratio modulo 1 (Knuth, The Art of Computer Programming 3, section 6.4),
 // shifted by a hash of the member's ID. Unlike independent hashes it is even on
@@ -40,24 +43,26 @@ const (
 	maxChanging = 3
 )
 
-// changing is a member whose presence is between 0 and 1.
+// changing is a member whose presence is between 0 and 1, or whose weight changes.
 type changing struct {
 	member int
-	below  uint64 // presence x 2^64
+	below  uint64 // progress x 2^64
 	shift  uint64
 }
 
 func newChanging(i int, m *Member) changing {
-	return changing{member: i, below: uint64(m.Presence() * (1 << 64)), shift: xxh3.Hash(m.ID[:])}
+	return changing{member: i, below: uint64(m.Progress * (1 << 64)), shift: xxh3.Hash(m.ID[:])}
 }
 
-// seenBy tells whether a group is placed with the member.
+// seenBy tells whether a group is placed with the member, with its new weight if
+// that changes.
 func (c changing) seenBy(group int) bool { return uint64(group)*golden+c.shift < c.below }
 
 // How a roster treats a member.
 const (
 	absent uint8 = iota // no group sees it
 	here                // every group sees it
+	before              // every group sees it, with its old weight
 	inPart              // one of changing
 )
 
@@ -78,9 +83,13 @@ func (v *View) newRoster(without int) roster {
 		p := m.Presence()
 		switch {
 		case i == without || p == 0:
-		case p < 1 && len(r.changing) < maxChanging:
+		case (p < 1 || m.Weighing()) && len(r.changing) < maxChanging:
 			r.kinds[i] = inPart
 			r.changing = append(r.changing, newChanging(i, m))
+			weight = weight || p == 1 && m.Weight > 0 && m.OldWeight > 0
+		case m.Weighing() && m.Progress < 0.5:
+			r.kinds[i] = before
+			weight = weight || m.OldWeight > 0
 		case p >= 0.5:
 			r.kinds[i] = here
 			weight = weight || m.Weight > 0
@@ -128,13 +137,19 @@ func (v *View) lay(r *roster, k int) (*layout, error) {
 	l := new(layout)
 	bit := 1 // of the next changing member: they are in member order
 	for i, kind := range r.kinds {
-		in := kind == here
+		m := &v.members[i]
+		in, weight := kind != absent, m.Weight
+		switch {
+		case kind == before:
+			weight = m.OldWeight
+		case kind == inPart && k&bit == 0: // a group that its progress has not passed
+			in, weight = m.Weighing(), m.OldWeight
+		}
 		if kind == inPart {
-			in = k&bit != 0
 			bit <<= 1
 		}
 		if in {
-			l.nodes = append(l.nodes, ring.Node{ID: v.members[i].ID.String(), Weight: v.members[i].Weight})
+			l.nodes = append(l.nodes, ring.Node{ID: m.ID.String(), Weight: weight})
 			l.member = append(l.member, uint16(i))
 		}
 	}
@@ -209,7 +224,9 @@ func (v *View) computeSuccessors() {
 		if err != nil {
 			return // NewView has had the same placement and refused it
 		}
-		for s, c := range ring.Successors(v.place, l.nodes, &l.table) {
+		after := ring.Successors(v.place, l.nodes, &l.table)
+		v.pinnedSuccessors(l, after)
+		for s, c := range after {
 			if c != ring.NoOwner && r.sees(s, k) {
 				next[s] = l.member[c]
 			}
@@ -237,10 +254,28 @@ func (v *View) computeSuccessors() {
 	}
 }
 
-// partly tells whether some member is neither present in full nor absent.
+// pinnedSuccessors corrects the successors of a layout: the second choice of a pin owns
+// the slot when the first is gone, and not the owner that the placement gives.
+func (v *View) pinnedSuccessors(l *layout, after *ring.Table) {
+	if len(v.pins) == 0 {
+		return
+	}
+	index := make(map[string]uint16, len(l.nodes))
+	for i := range l.nodes {
+		index[l.nodes[i].ID] = uint16(i)
+	}
+	for _, p := range v.pins { // of each slot the owner's is the last that is there
+		if i, there := index[p.Node]; there && i != l.table[p.Slot] {
+			after[p.Slot] = i
+		}
+	}
+}
+
+// partly tells whether some member is seen in one way by some groups and in another
+// one by others.
 func (v *View) partly() bool {
 	for i := range v.members {
-		if p := v.members[i].Presence(); p > 0 && p < 1 {
+		if p := v.members[i].Presence(); p > 0 && p < 1 || v.members[i].Weighing() {
 			return true
 		}
 	}

@@ -17,9 +17,10 @@ func drawCluster(t *rapid.T) (members []Member, one int) {
 	members = drawMembers(t, "state")
 	changing := 1
 	for i := range members {
-		if p := members[i].Presence(); p > 0 && p < 1 {
+		if p := members[i].Presence(); p > 0 && p < 1 || members[i].Weighing() {
 			if changing++; changing > maxChanging {
-				members[i].State = Active
+				members[i].State, members[i].Progress = Active, 0
+				members[i] = members[i].Canonical()
 			}
 		}
 	}
@@ -30,12 +31,38 @@ func drawCluster(t *rapid.T) (members []Member, one int) {
 	return members, len(members) - 1
 }
 
+// rooted tells whether a member has weight in every group of slots.
+func rooted(m *Member) bool {
+	return m.Presence() == 1 && m.Weight > 0 && (!m.Weighing() || m.OldWeight > 0)
+}
+
 func ownersByID(v *View) *[ring.Slots]NodeID {
 	t := new([ring.Slots]NodeID)
 	for s := range t {
 		t[s] = v.OwnerID(uint16(s))
 	}
 	return t
+}
+
+// followSteps takes one member from 0 to 1 in steps and fails unless each slot moves
+// once at most, from its owner in from to that in to. unless says that some may not.
+func followSteps(t *rapid.T, p Params, members []Member, pins []ring.Pin, one int, from, to *[ring.Slots]NodeID, unless bool) {
+	steps := rapid.IntRange(1, 9).Draw(t, "steps")
+	before := *from
+	for k := 1; k < steps; k++ {
+		members[one].Progress = float64(k) / float64(steps)
+		now := ownersByID(mustView(t, p, members, pins...))
+		for s := range now {
+			switch {
+			case now[s] == before[s] || unless:
+			case before[s] != from[s]:
+				t.Fatalf("slot %d moves again at progress %d/%d: from %s to %s", s, k, steps, before[s], now[s])
+			case now[s] != to[s]:
+				t.Fatalf("slot %d goes to %s, which is not its owner in the end (%s)", s, now[s], to[s])
+			}
+		}
+		before = *now
+	}
 }
 
 // With the progress of one member each slot moves at most once, and at the ends
@@ -49,35 +76,107 @@ func TestEachSlotMovesOnce(t *testing.T) {
 		active := slices.Clone(members)
 		active[one].State = Active
 		with := ownersByID(mustView(t, p, active, pins...))
-
-		steps := rapid.IntRange(1, 9).Draw(t, "steps")
 		alone := true // else nobody but changing members has weight, and p does not count
 		for i := range members {
-			alone = alone && (i == one || members[i].Presence() < 1 || members[i].Weight == 0)
+			alone = alone && (i == one || !rooted(&members[i]))
 		}
-		before := *without
-		for k := 0; k <= steps; k++ {
-			members[one].Progress = float64(k) / float64(steps)
-			now := ownersByID(mustView(t, p, members, pins...))
-			for s := range now {
-				switch {
-				case now[s] == before[s]:
-				case alone:
-				case before[s] != without[s]:
-					t.Fatalf("slot %d moves again at progress %d/%d: from %s to %s", s, k, steps, before[s], now[s])
-				case now[s] != with[s]:
-					t.Fatalf("slot %d goes to %s, which is not its owner in the end (%s)", s, now[s], with[s])
-				}
+		for progress, want := range []*[ring.Slots]NodeID{without, with} {
+			members[one].Progress = float64(progress)
+			if *ownersByID(mustView(t, p, members, pins...)) != *want {
+				t.Fatalf("the owners at progress %d are not those without or with an active member", progress)
 			}
-			if k == 0 && *now != *without {
-				t.Fatal("a member of progress 0 changes owners")
-			}
-			before = *now
 		}
-		if before != *with {
-			t.Fatal("a member of progress 1 has not the slots of an active one")
-		}
+		followSteps(t, p, members, pins, one, without, with, alone)
 	})
+}
+
+// Between two weights of one member each slot moves at most once, and between the
+// owners by the one and by the other, whatever others do.
+func TestWeightMovesEachSlotOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		members, one := drawCluster(t)
+		p := Params{Placement: rapid.SampledFrom(ring.Names()).Draw(t, "placement"), Tokens: rapid.SampledFrom([]int{5, 40}).Draw(t, "tokens")}
+		pins := drawPins(t)
+		weights := [2]float64{rapid.Float64Range(0, 4).Draw(t, "from"), rapid.SampledFrom([]float64{0, 0.3, 1, 1.1, 7}).Draw(t, "to")}
+		var ends [2]*[ring.Slots]NodeID
+		for i, w := range weights {
+			members[one].State, members[one].Weight, members[one].Progress = Active, w, 0
+			ends[i] = ownersByID(mustView(t, p, members, pins...))
+		}
+		members[one].OldWeight = weights[0]
+		alone := weights[0] == 0 || weights[1] == 0
+		for i := range members {
+			alone = alone && (i == one || !rooted(&members[i]))
+		}
+		followSteps(t, p, members, pins, one, ends[0], ends[1], alone)
+	})
+}
+
+// Changes of weight move slots step by step, as evenly as joins do, and between old
+// nodes too.
+func TestWeightStepsAreEven(t *testing.T) {
+	const steps = 8
+	for _, n := range []int{2, 3, 5, 10, 20} {
+		for _, weights := range [][2]float64{{1, 2}, {2, 1}, {1, 0}} {
+			members := testMembers(n)
+			m := &members[n-1]
+			var ends [2]*[ring.Slots]NodeID
+			for i, w := range weights {
+				m.Weight, m.Progress = w, 0
+				ends[i] = ownersByID(mustView(t, Params{}, members))
+			}
+			total := differences(ends[0], ends[1])
+			m.OldWeight = weights[0]
+			before, worst := ends[0], 0.0
+			for k := 1; k <= steps; k++ {
+				now := ends[1]
+				if m.Progress = float64(k) / steps; k < steps {
+					now = ownersByID(mustView(t, Params{}, members))
+				}
+				worst = max(worst, math.Abs(float64(differences(before, now))*steps/float64(total)-1))
+				before = now
+			}
+			t.Logf("%d nodes, weight %g to %g: a step is within %.0f %% of %d/%d slots", n, weights[0], weights[1], 100*worst, total, steps)
+			if worst > 0.6 {
+				t.Errorf("%d nodes, weight %g to %g: one of %d steps is %.0f %% off", n, weights[0], weights[1], steps, 100*worst)
+			}
+		}
+	}
+}
+
+// Weights in between as the steps would move slots more than once: what one bound lets
+// in leaves with the next. See docs/adr/0010.
+func TestWeightsInBetweenMoveMore(t *testing.T) {
+	const steps, sets = 8, 3
+	for _, n := range []int{3, 5, 10, 20} {
+		var moves, ideal int
+		for set := range sets {
+			members := testMembers(n * (set + 1))[n*set:]
+			var first, before, now *[ring.Slots]NodeID
+			for k := range steps + 1 {
+				members[0].Weight = 1 + float64(k)/steps
+				if now = ownersByID(mustView(t, Params{}, members)); k == 0 {
+					first, before = now, now
+				}
+				moves += differences(before, now)
+				before = now
+			}
+			ideal += differences(first, now)
+		}
+		t.Logf("%d nodes, weight 1 to 2 in %d steps: %d moves by weights in between, %d by progress", n, steps, moves/sets, ideal/sets)
+		if float64(moves) < 1.03*float64(ideal) {
+			t.Errorf("%d nodes: weights in between move as little: %d, %d", n, moves, ideal)
+		}
+	}
+}
+
+func differences(a, b *[ring.Slots]NodeID) (n int) {
+	for s := range a {
+		if a[s] != b[s] {
+			n++
+		}
+	}
+	return n
 }
 
 // Slots that move between old nodes do so by the same steps.

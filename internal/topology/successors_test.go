@@ -79,3 +79,36 @@ func TestSecondCopiesAreSpread(t *testing.T) {
 		}
 	}
 }
+
+// What docs/adr/0012 says of zones: where the first copy lies follows from the placement
+// alone, so it is in another zone as often as another node is; with two copies one always is.
+func TestZonesOfCopies(t *testing.T) {
+	for _, tc := range []struct{ nodes, zones int }{{4, 2}, {6, 2}, {6, 3}, {9, 3}, {12, 3}} {
+		first, any, slots := 0, 0, 0
+		for set := range 4 {
+			members := testMembers(tc.nodes * (set + 1))[tc.nodes*set:]
+			for i := range members {
+				members[i].Zone = fmt.Sprint("z", i%tc.zones)
+			}
+			v := mustView(t, Params{}, members)
+			for slot := range uint16(ring.Slots) {
+				own := v.OwnerMember(slot).Zone
+				two := v.Successors(nil, slot, 2)
+				slots++
+				if v.Member(two[0]).Zone != own {
+					first++
+				}
+				if v.Member(two[0]).Zone != own || v.Member(two[1]).Zone != own {
+					any++
+				}
+			}
+		}
+		chance := float64(tc.nodes-tc.nodes/tc.zones) / float64(tc.nodes-1)
+		share := float64(first) / float64(slots)
+		t.Logf("%d nodes in %d zones: the first copy is in another zone for %.0f %% of the slots (chance %.0f %%), one of two for %.1f %%",
+			tc.nodes, tc.zones, 100*share, 100*chance, 100*float64(any)/float64(slots))
+		if share < chance-0.08 || share > chance+0.08 || any != slots {
+			t.Errorf("%d nodes in %d zones: %.3f of the first copies, %d of %d slots with two", tc.nodes, tc.zones, share, any, slots)
+		}
+	}
+}

@@ -87,8 +87,10 @@ type View struct {
 // Warming and Draining ones a part that grows with their progress, others
 // nothing. Where nobody with weight is present in full, those that are present in
 // part own all. A member of weight 0 owns only what is pinned to it. A pin whose
-// node is not present is kept and has no effect until it is; of several pins for
-// one slot the last one stays.
+// node is not present is kept and has no effect until it is. Of several pins for
+// one slot the last one counts whose node is present, in each group of slots that
+// changes hands together, and of the others the last one when that node is gone; those
+// before two that are present in full are left out.
 //
 // p is what the view tells others and place, which must have the name that p
 // says, is what it uses; nil means the built-in placement that p describes. The
@@ -97,7 +99,7 @@ func NewView(p Params, place ring.Placement, members []Member, pins []ring.Pin) 
 	v := &View{params: p.WithDefaults(), place: place, members: slices.Clone(members)}
 	slices.SortStableFunc(v.members, func(a, b Member) int { return a.ID.Compare(b.ID) })
 	var pinFault error
-	v.pins, pinFault = canonicalPins(pins)
+	v.pins, pinFault = v.canonicalPins(pins)
 	if fault := errors.Join(v.checkParams(), v.checkMembers(), pinFault); fault != nil {
 		return nil, fmt.Errorf("%w: view: %w", errs.ErrConfig, fault)
 	}
@@ -137,12 +139,7 @@ func (v *View) checkMembers() error {
 	}
 	for i := range v.members {
 		m := &v.members[i]
-		if m.Weight == 0 {
-			m.Weight = 0 // -0 too: equal members have one encoding
-		}
-		if m.Progress == 0 {
-			m.Progress = 0
-		}
+		*m = m.Canonical()
 		if err := m.Validate(); err != nil {
 			faults = append(faults, err)
 		}
@@ -153,10 +150,20 @@ func (v *View) checkMembers() error {
 	return errors.Join(faults...)
 }
 
-// canonicalPins sorts by slot, keeps the last pin of each slot and writes node
-// IDs in lower case.
-func canonicalPins(pins []ring.Pin) ([]ring.Pin, error) {
+// maxChoices bounds the pins of one slot in a view, maxViewPins those of all: one for
+// each member that changes, one behind these, and its successor.
+const (
+	maxChoices  = maxChanging + 2
+	maxViewPins = ring.Slots * maxChoices
+)
+
+// canonicalPins sorts by slot, leaves out those that cannot count and writes node IDs
+// in lower case. It runs after the members have been sorted.
+func (v *View) canonicalPins(pins []ring.Pin) ([]ring.Pin, error) {
 	var faults []error
+	if len(pins) > maxViewPins {
+		return nil, fmt.Errorf("%d pins, limit %d", len(pins), maxViewPins)
+	}
 	out := slices.Clone(pins)
 	for i, p := range out {
 		id, err := parseNodeID(p.Node)
@@ -169,11 +176,30 @@ func canonicalPins(pins []ring.Pin) ([]ring.Pin, error) {
 		out[i].Node = id.String()
 	}
 	slices.SortStableFunc(out, func(a, b ring.Pin) int { return cmp.Compare(a.Slot, b.Slot) })
-	kept := out[:0]
-	for i, p := range out {
-		if i+1 == len(out) || out[i+1].Slot != p.Slot {
-			kept = append(kept, p)
+	full := map[string]bool{}
+	for i := range v.members {
+		if m := &v.members[i]; m.Presence() == 1 {
+			full[m.ID.String()] = true
 		}
+	}
+	var kept []ring.Pin
+	for begin := 0; begin < len(out); {
+		end := begin + 1
+		for end < len(out) && out[end].Slot == out[begin].Slot {
+			end++
+		}
+		first, sure := len(kept), 0
+		for k := end - 1; k >= begin && sure < 2; k-- {
+			if slices.Contains(kept[first:], out[k]) {
+				continue // it counts before
+			}
+			kept = append(kept, out[k])
+			if full[out[k].Node] {
+				sure++
+			}
+		}
+		slices.Reverse(kept[first:])
+		begin = end
 	}
 	return kept, errors.Join(faults...)
 }

@@ -51,6 +51,8 @@ func drawMembers(t *rapid.T, label string) []Member {
 		if m.State < stateCount { // else it is no member
 			m.Weight = rapid.SampledFrom([]float64{0, 0.5, 1, 1, 3}).Draw(t, "weight")
 			m.Progress = rapid.SampledFrom([]float64{0, 0.125, 0.5, 0.9, 1}).Draw(t, "progress")
+			m.OldWeight = rapid.SampledFrom([]float64{m.Weight, m.Weight, 0, 2}).Draw(t, "old weight")
+			m = m.Canonical()
 			out = append(out, m)
 		}
 	}
@@ -113,9 +115,12 @@ func TestViewProperties(t *testing.T) {
 				t.Fatalf("Index of member %d is %d, %v", i, at, ok)
 			}
 		}
-		counts, pinned := make([]int, v.Len()), map[uint16]string{}
-		for _, pin := range v.Pins() {
+		counts, pinned := make([]int, v.Len()), map[uint16]string{} // the first choice
+		for k, pin := range v.Pins() {
 			pinned[pin.Slot] = pin.Node
+			if k > 0 && pin.Slot < v.Pins()[k-1].Slot {
+				t.Fatalf("pins are not sorted: %v", v.Pins())
+			}
 		}
 		var weight float64
 		for _, m := range members {
@@ -133,7 +138,7 @@ func TestViewProperties(t *testing.T) {
 			}
 			counts[i]++
 			m := v.Member(i)
-			if m.Presence() == 0 || m.Weight == 0 && pinned[s] != m.ID.String() {
+			if m.Presence() == 0 || m.Weight == 0 && !m.Weighing() && !slices.Contains(v.Pins(), ring.Pin{Slot: s, Node: m.ID.String()}) {
 				t.Fatalf("slot %d belongs to a %s member of progress %v, weight %v", s, m.State, m.Progress, m.Weight)
 			}
 			if j, ok := indexOfHex(v, pinned[s]); ok && v.Member(j).State == Active && i != j {
