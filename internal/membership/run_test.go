@@ -197,3 +197,32 @@ func TestUnreadableEntriesAreRefused(t *testing.T) {
 		t.Errorf("%+v", evs)
 	}
 }
+
+// What memberlist goes on telling is no error once it was told for long enough.
+func TestTold(t *testing.T) {
+	slow := errors.New("timeout")
+	for _, tc := range []struct {
+		budget, needs, asked time.Duration
+		want                 error
+	}{
+		{time.Minute, 0, time.Second, nil},
+		{time.Minute, time.Hour, time.Second, nil},
+		{time.Second, time.Hour, time.Second, nil},
+		{time.Second / 2, time.Hour, time.Second / 2, slow},
+		{time.Second / 2, 0, time.Second / 2, nil},
+		{-time.Second, time.Hour, 1, slow},
+	} {
+		err := told(tc.budget, time.Second, func(timeout time.Duration) error {
+			if timeout != tc.asked {
+				t.Errorf("%+v: asked for %v", tc, timeout)
+			}
+			if tc.needs > timeout {
+				return slow
+			}
+			return nil
+		})
+		if err != tc.want {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}

@@ -164,7 +164,10 @@ func newFleet(t *testing.T, n int) (f *fleet, end func()) {
 // TestLeaveOfLargeCluster: a node that has just joined still passes on all that it has
 // heard of the others. That it leaves goes first, and Leave does not wait for the rest.
 func TestLeaveOfLargeCluster(t *testing.T) {
-	const n = 60
+	if testing.Short() {
+		t.Skip("a cluster of 100 nodes")
+	}
+	const n = 100 // from there on news are repeated 24 times
 	synctest.Test(t, func(t *testing.T) {
 		f, end := newFleet(t, n)
 		defer end()
