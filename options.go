@@ -216,6 +216,12 @@ type Options struct {
 	// previous owner, with slots that it gains: default 5000 keys and 64 MiB. What
 	// requests need comes at once, whatever these say.
 	WarmRate, WarmBytes int
+	// MirrorReads is the share of reads, 0 (default) to 100 per cent, that is mirrored
+	// to a node which joins in steps: of the slots that its next steps bring it, the
+	// keys that are read and their changes are sent there before, within WarmRate and
+	// WarmBytes. A joining node with a share above 0 waits two seconds before each
+	// step. It should be equal in a cluster.
+	MirrorReads int
 
 	// IO is how connections are served: "epoll" by loops over epoll (Linux),
 	// "uring" by the same with transfers in batches by io_uring (Linux 5.19 or
@@ -433,6 +439,9 @@ func (o Options) validate() error {
 func (o Options) validateServing(add func(format string, a ...any)) {
 	if o.Replicas < 0 || o.Replicas > MaxReplicas {
 		add("replicas is %d, must be 0 to %d", o.Replicas, MaxReplicas)
+	}
+	if o.MirrorReads < 0 || o.MirrorReads > 100 {
+		add("%d %% of reads mirrored, must be 0 to 100", o.MirrorReads)
 	}
 	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCA != "" && o.TLSCert == "" {
 		add("TLS needs both a certificate (TLSCert) and its key (TLSKey)")

@@ -96,7 +96,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
 		Scripts: o.Scripts, Diagnostics: o.Diagnostics,
 		Version: o.Version, Password: o.Password, MaxClients: o.MaxClients, TrackingKeys: o.TrackingKeys, Logger: o.Logger,
-		WarmRate: o.WarmRate, WarmBytes: o.WarmBytes,
+		WarmRate: o.WarmRate, WarmBytes: o.WarmBytes, MirrorReads: o.MirrorReads,
 		OnShutdown: func(string) {
 			// In good order: the reply of the session that asked, and those
 			// before it, must still be flushed.

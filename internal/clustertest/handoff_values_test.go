@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
 )
@@ -49,12 +50,13 @@ func TestValuesWhileNodesComeAndGo(t *testing.T) {
 		seeds, rounds = 1, 12
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { valuesWhileNodesComeAndGo(t, seed, rounds) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { valuesWhileNodesComeAndGo(t, seed, rounds, nil) })
 	}
 }
 
-func valuesWhileNodesComeAndGo(t *testing.T, seed uint64, rounds int) {
+func valuesWhileNodesComeAndGo(t *testing.T, seed uint64, rounds int, change func(*node.Options)) {
 	simulate(t, func(t *testing.T, s *Sim) {
+		s.Change = change
 		s.Add("a", "a")
 		r := s.routed(t)
 		defer r.Close()

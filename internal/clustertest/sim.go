@@ -29,6 +29,8 @@ type Sim struct {
 	// Clock gives a node and its server a clock of their own, which may jump as that
 	// of a process that was stopped does; nil: the bubble's.
 	Clock func(name string) func() time.Time
+	// Change may alter the options of every node that is opened from now on.
+	Change func(*node.Options)
 }
 
 // SimNode is one node of a Sim.
@@ -99,8 +101,10 @@ func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *Si
 		now = s.Clock(name)
 		o.Now = now
 	}
-	if change != nil {
-		change(&o)
+	for _, change := range []func(*node.Options){s.Change, change} {
+		if change != nil {
+			change(&o)
+		}
 	}
 	var err error
 	if sn.Node, err = node.Open(o); err != nil {

@@ -117,6 +117,7 @@ const (
 	RCTake
 	RCTakeMany
 	RCTaken
+	RCHave
 	RCPins
 	RCRing
 	RCStanding

@@ -68,6 +68,12 @@ var internalCommands = []*Command{
 		Args: []Arg{arg("boot", "integer"), arg("ranges", "string")},
 	},
 	{
+		ID: RCHave, Name: "rc.have", Arity: -5, Flags: NoScript | Loading | Stale | NoMulti | Internal,
+		Group: "internal", Since: sinceFirst,
+		Summary: "Says which keys of a slot that was ceded to the peer it has already: they are forgotten here.", Complexity: "O(N) where N is the number of keys",
+		Args: []Arg{arg("slot", "integer"), arg("boot", "integer"), arg("ask", "integer"), arg("key", "string").multiple()},
+	},
+	{
 		ID: RCPins, Name: "rc.pins", Arity: -2, Flags: NoScript | Loading | Stale | NoMulti | Internal,
 		Group: "internal", Since: sinceFirst,
 		Summary: "Exchanges pins with a peer.", Complexity: "O(N) where N is the number of pins",

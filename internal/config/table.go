@@ -107,6 +107,10 @@ var keys = []Key{
 		Usage: "the same in bytes per second"},
 		64<<10, 1<<40, func(c *Config) *int { return &c.Options.WarmBytes }),
 
+	count(Key{Name: "mirror-reads", Group: "Cluster", Default: "0", Example: "100",
+		Usage: "per cent of the reads of slots that a joining node takes over with its next steps whose keys are sent to it before that, with their changes, at most warm-rate keys and warm-bytes; 0 sends nothing; a joining node with more than 0 waits 2s before each step; should be equal in the whole cluster"},
+		0, 100, func(c *Config) *int { return &c.Options.MirrorReads }),
+
 	oneOf(Key{Name: "placement", Group: "Placement", Default: "ring", Example: "ring", Values: ring.Names(),
 		Usage: "how slots are placed on nodes; must be equal in the whole cluster"},
 		func(c *Config) *string { return &c.Options.Placement }),

@@ -56,6 +56,7 @@ type Verdict struct {
 	Kept   []Range // of the slots: see ReleaseTo
 	Offers []Offer // what the asker may take
 	Asks   []Ask   // what the member itself has to send in consequence
+	Sealed Sealed  // of Offers: which of the asker's copies are the latest
 
 	OfferedKeys uint64 // how many entries Offers are
 }
@@ -92,8 +93,12 @@ type Barrier struct {
 	confirmed map[topology.NodeID]Set // of the inheritance, by agreements to Asks of cur
 
 	copies    *Copies
+	sealer    Sealer              // nil: copies at a taker are never known to be the latest
+	sealed    map[uint16]sealed   // of slots with copies: what their process has said of them when it gave the slot up
+	exact     *Set                // of the slots that are being opened: those that keep their copies
 	agreed    map[Peer]*agreement // those of the last copyHold, and some older ones
 	takenOver int
+	kept      int // slots with copies that were the latest when they were taken over
 }
 
 type pendingAsk struct {
@@ -247,13 +252,14 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 	if p.whole {
 		delete(b.strangers, a.To)
 	}
+	peer, member := b.cur.peer(a.To)
 	for _, r := range served {
 		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
-			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self {
+			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self && !b.isExact(uint16(s), peer) {
 				b.dropCopies(uint16(s))
 				b.slots.DropSlot(uint16(s))
 			}
-			if peer, ok := b.cur.peer(a.To); ok && b.gained.Has(uint16(s)) {
+			if member && b.gained.Has(uint16(s)) {
 				b.noteOffer(uint16(s), Cession{Peer: peer})
 			}
 		}
@@ -280,7 +286,7 @@ func (b *Barrier) openIfAgreed() bool {
 	b.takeInheritance()
 	b.settleCopies()
 	b.gained.Each(b.open)
-	b.gained, b.offers = Set{}, nil
+	b.gained, b.offers, b.exact = Set{}, nil, nil
 	return true
 }
 

@@ -41,6 +41,10 @@ type Request struct {
 type cededSlot struct {
 	Cession
 	until time.Time
+	// sealed: the taker's copies are the latest, but for those of the keys behind.
+	// It is settled when the slot is given up, so that every answer says the same.
+	sealed bool
+	behind [][]byte
 }
 
 // cede keeps the content of a slot, whose bit was cleared just now, for the
@@ -53,7 +57,7 @@ func (b *Barrier) cede(slot uint16, q *Request) bool {
 	if b.ceded == nil {
 		b.ceded = map[uint16]cededSlot{}
 	}
-	b.ceded[slot] = cededSlot{c, b.now().Add(cededFor)}
+	b.ceded[slot] = cededSlot{Cession: c, until: b.now().Add(cededFor)}
 	b.slots.Cede(slot, c)
 	return true
 }
@@ -68,6 +72,7 @@ func (b *Barrier) offer(q *Request, v *Verdict) {
 	var pull Set
 	pull.addRanges(q.Pull)
 	by := map[uint64]*Set{}
+	var exact Set
 	for _, r := range q.Ranges {
 		for s := int(r.First); s <= int(r.Last); s++ {
 			slot := uint16(s)
@@ -82,12 +87,19 @@ func (b *Barrier) offer(q *Request, v *Verdict) {
 				}
 				by[c.Ask].Add(slot)
 				v.OfferedKeys += uint64(b.slots.Keys(slot))
+				if c.sealed {
+					exact.Add(slot)
+					for _, k := range c.behind {
+						v.Sealed.Behind = append(v.Sealed.Behind, SlotKey{slot, k})
+					}
+				}
 			}
 		}
 	}
 	for ask, slots := range by {
 		v.Offers = append(v.Offers, Offer{ask, slots.Ranges()})
 	}
+	v.Sealed.Slots = exact.Ranges()
 }
 
 func (b *Barrier) isCeded(slot uint16) bool {
@@ -178,7 +190,9 @@ func (b *Barrier) noteOffer(slot uint16, c Cession) {
 			b.offers = map[uint16]Cession{}
 		}
 		b.offers[slot] = c
-		b.slots.DropSlot(slot) // what this node has of it is older
+		if of, ok := b.copies.Of(slot); !ok || of != c.Peer { // of the copies settleCopies decides
+			b.slots.DropSlot(slot) // what this node has of it is older
+		}
 	case old.Peer.ID != c.Peer.ID:
 		b.offers[slot] = Cession{} // equal to nobody's
 		for _, c := range []Cession{old, c} {
@@ -194,7 +208,8 @@ func (b *Barrier) noteOffer(slot uint16, c Cession) {
 // open sets the bit of a slot that all others have agreed to. If its content may
 // be taken from somebody, the window is open before the first request is served.
 func (b *Barrier) open(slot uint16) {
-	if c := b.offers[slot]; c.Ask != 0 && b.slots.Keys(slot) == 0 {
+	kept := b.exact != nil && b.exact.Has(slot)
+	if c := b.offers[slot]; c.Ask != 0 && (kept || b.slots.Keys(slot) == 0) {
 		b.slots.OpenWindow(slot, c)
 	}
 	b.stamp(slot)

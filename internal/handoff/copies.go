@@ -18,8 +18,12 @@ const copyHold = 3 * time.Second
 // none of further ones.
 const maxCopied = 1 << 16
 
-// secondCopy is a bit of a tag.
-const secondCopy = 1 << 31
+// Bits of a tag.
+const (
+	secondCopy = 1 << 31
+	mirrorCopy = 1 << 30 // of keys that were read, and not of others
+	copyKinds  = secondCopy | mirrorCopy
+)
 
 // spares is what the slots of a Barrier may implement: entries that leave first.
 type spares interface {
@@ -36,7 +40,7 @@ type Copies struct {
 
 // Of returns the process whose content a slot holds copies of.
 func (c *Copies) Of(slot uint16) (Peer, bool) {
-	tag := c.tags[slot%MaxSlots].Load() &^ secondCopy
+	tag := c.tags[slot%MaxSlots].Load() &^ copyKinds
 	if tag == 0 {
 		return Peer{}, false
 	}
@@ -46,13 +50,17 @@ func (c *Copies) Of(slot uint16) (Peer, bool) {
 // second tells whether copies are those of the second successor.
 func (c *Copies) second(slot uint16) bool { return c.tags[slot].Load()&secondCopy != 0 }
 
+// Partial tells whether a slot holds copies of some keys only, by intent: those that
+// were read where it is served.
+func (c *Copies) Partial(slot uint16) bool { return c.tags[slot%MaxSlots].Load()&mirrorCopy != 0 }
+
 // Write runs fn, to which holds tells whether a slot holds copies of p. Until fn
 // has returned no slot changes in that.
 func (c *Copies) Write(p Peer, fn func(holds func(slot uint16) bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tag := c.find(p)
-	fn(func(slot uint16) bool { return tag != 0 && c.tags[slot%MaxSlots].Load()&^secondCopy == tag })
+	fn(func(slot uint16) bool { return tag != 0 && c.tags[slot%MaxSlots].Load()&^copyKinds == tag })
 }
 
 // Held returns the slots with copies of p.
@@ -61,7 +69,7 @@ func (c *Copies) Held(p Peer) (s Set) {
 	defer c.mu.Unlock()
 	tag := c.find(p)
 	for i := range c.tags {
-		if tag != 0 && c.tags[i].Load()&^secondCopy == tag {
+		if tag != 0 && c.tags[i].Load()&^copyKinds == tag {
 			s.Add(uint16(i))
 		}
 	}
@@ -158,6 +166,17 @@ func (b *Barrier) alive(p Peer) bool {
 // copies it has are dropped. second says that another node has the first copies. It
 // returns why that cannot be, "" if it can.
 func (b *Barrier) AcceptCopies(p Peer, slot uint16, second bool) string {
+	if second {
+		return b.accept(p, slot, secondCopy)
+	}
+	return b.accept(p, slot, 0)
+}
+
+// AcceptMirror is AcceptCopies for copies of keys that are read at p: they are not
+// all that is left when p dies.
+func (b *Barrier) AcceptMirror(p Peer, slot uint16) string { return b.accept(p, slot, mirrorCopy) }
+
+func (b *Barrier) accept(p Peer, slot uint16, kind uint32) string {
 	if b.retired || b.cur == nil {
 		return "this node has no place in the cluster"
 	}
@@ -177,10 +196,8 @@ func (b *Barrier) AcceptCopies(p Peer, slot uint16, second bool) string {
 	if tag == 0 {
 		return "too many processes"
 	}
-	if second {
-		tag |= secondCopy
-	}
-	b.copies.change(slot, tag, func() {
+	delete(b.sealed, slot)
+	b.copies.change(slot, tag|kind, func() {
 		b.slots.DropSlot(slot)
 		b.setSpare(slot, true)
 	})
@@ -212,15 +229,21 @@ func (b *Barrier) Owns(p Peer, slot uint16) bool {
 }
 
 func (b *Barrier) dropCopies(slot uint16) {
+	delete(b.sealed, slot)
 	b.copies.change(slot, 0, func() {
 		b.slots.DropSlot(slot)
 		b.setSpare(slot, false)
 	})
 }
 
-// keepCopies makes the copies of a slot its content.
+// keepCopies makes the copies of a slot its content, but for what is known to be
+// behind what the process that they are of had last.
 func (b *Barrier) keepCopies(slot uint16) {
-	b.copies.change(slot, 0, func() { b.setSpare(slot, false) })
+	b.copies.change(slot, 0, func() {
+		b.removeKeys(slot, b.sealed[slot].behind)
+		b.setSpare(slot, false)
+	})
+	delete(b.sealed, slot)
 	b.takenOver++
 }
 
@@ -249,7 +272,7 @@ func (b *Barrier) yieldCopies(q *Request, kept []Range) {
 			gone := !b.alive(of) || of.ID == asker.ID && asker.Boot > of.Boot
 			switch {
 			case !ok || of == asker:
-			case gone && !b.copies.second(slot) && pull.Has(slot) && !has.Has(slot) && b.cedeCopies(slot, q):
+			case gone && !b.copies.second(slot) && !b.copies.Partial(slot) && pull.Has(slot) && !has.Has(slot) && b.cedeCopies(slot, q):
 			default:
 				b.dropCopies(slot)
 			}
@@ -262,21 +285,29 @@ func (b *Barrier) cedeCopies(slot uint16, q *Request) bool {
 	if q.Boot == 0 || q.Boot != q.Process || b.slots.Keys(slot) == 0 {
 		return false
 	}
-	b.copies.change(slot, 0, func() { b.setSpare(slot, false) })
+	b.copies.change(slot, 0, func() {
+		b.removeKeys(slot, b.sealed[slot].behind)
+		b.setSpare(slot, false)
+	})
+	delete(b.sealed, slot)
 	return b.cede(slot, q)
 }
 
 // settleCopies decides, just before gained slots are opened, what becomes of their
 // copies. Nobody but the process that they are of can have served the slot since
 // they were accepted; DESIGN.md says why. If it lives, it has given the slot up
-// for this node, and knows what is newer than the copies. Otherwise they are what
-// is left.
+// for this node, and knows what is newer than the copies: they stay if it has said
+// so. Otherwise they are what is left, unless they are but a mirror: a crash loses
+// what it holds, and brings nothing back, where no copies are asked for.
 func (b *Barrier) settleCopies() {
+	b.exact = nil
 	b.gained.Each(func(slot uint16) {
 		of, ok := b.copies.Of(slot)
 		switch {
 		case !ok:
-		case b.alive(of):
+		case b.alive(of) && b.isExact(slot, of):
+			b.keepExact(slot)
+		case b.alive(of), b.copies.Partial(slot):
 			b.dropCopies(slot)
 		default:
 			b.keepCopies(slot)
@@ -288,7 +319,7 @@ func (b *Barrier) settleCopies() {
 func (b *Barrier) TakenOver() int { return b.takenOver }
 
 // pullable are the gained slots whose content this node would take over: not those
-// of which it has copies that nobody can have anything newer than.
+// of which it has all copies, and nobody can have anything newer.
 func (b *Barrier) pullable(to topology.NodeID, asked *Set) []Range {
 	pull := b.gained
 	if peer, ok := b.cur.peer(to); ok {
@@ -299,7 +330,7 @@ func (b *Barrier) pullable(to topology.NodeID, asked *Set) []Range {
 		})
 	}
 	b.gained.Each(func(slot uint16) {
-		if of, ok := b.copies.Of(slot); ok && !b.alive(of) {
+		if of, ok := b.copies.Of(slot); ok && !b.alive(of) && !b.copies.Partial(slot) {
 			pull.Remove(slot)
 		}
 	})

@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/engine"
@@ -66,6 +67,24 @@ func (t *Transfer) giveSome(slot uint16, c Cession, first int, keys [][]byte, gi
 			n++
 			bytes += len(k) + it.Size
 			tx.Invalidate(k)
+		}
+	}
+	return true
+}
+
+// Forget removes keys of a ceded slot that the process has. It returns false if the
+// slot is not ceded to it by that Ask.
+func (t *Transfer) Forget(slot uint16, c Cession, keys [][]byte) bool {
+	for part := range slices.Chunk(keys, takeHold) {
+		tx := t.eng.LockAny(slot)
+		ok := t.ceded(slot, c) && !tx.Serving()
+		for _, k := range part {
+			if ok {
+				tx.Invalidate(k)
+			}
+		}
+		if tx.Unlock(); !ok {
+			return false
 		}
 	}
 	return true

@@ -76,6 +76,8 @@ func (s *bitSlots) Taking(slot uint16) Peer {
 	return Peer{}
 }
 
+func (s *bitSlots) RemoveKeys(slot uint16, _ [][]byte) { s.cell(slot).value = 0 }
+
 // write sets the key, or deletes it with 0.
 func (c *cell) write(version int) {
 	c.value = version
@@ -94,6 +96,7 @@ type message struct {
 	ready    bool
 	served   string
 	offers   string
+	sealed   string
 
 	take  bool // of slot, in the window gen that was opened by a cession
 	slot  uint16
@@ -107,8 +110,8 @@ func (m message) name() string {
 	if m.take {
 		return fmt.Sprintf("%d/%d>%d take %d gen %d ask %d %v %d", m.from, m.boot, m.to, m.slot, m.gen, m.ask.ID, m.answer, m.given)
 	}
-	return fmt.Sprintf("%d/%d>%d #%d %s %s %v %v %v %v %s %s", m.from, m.boot, m.to, m.ask.ID, FormatRanges(m.ask.Ranges), FormatRanges(m.ask.Pull),
-		m.ask.Last, m.answer, m.agreed, m.ready, m.served, m.offers)
+	return fmt.Sprintf("%d/%d>%d #%d %s %s %v %v %v %v %s %s %s", m.from, m.boot, m.to, m.ask.ID, FormatRanges(m.ask.Ranges), FormatRanges(m.ask.Pull),
+		m.ask.Last, m.answer, m.agreed, m.ready, m.served, m.offers, m.sealed)
 }
 
 // world is N barriers and a network that keeps every message for ever: any of
@@ -195,11 +198,11 @@ func (w *world) deliver(m message) {
 	}
 	b := w.barriers[m.to]
 	if !m.answer {
-		v := b.ReleaseFor(Request{From: nodeID(m.from), Ranges: m.ask.Ranges, Last: m.ask.Last, Boot: m.boot, Ask: m.ask.ID, Pull: m.ask.Pull})
+		v := b.ReleaseFor(Request{From: nodeID(m.from), Process: m.boot, Ranges: m.ask.Ranges, Last: m.ask.Last, Boot: m.boot, Ask: m.ask.ID, Pull: m.ask.Pull})
 		w.postAsks(m.to, v.Asks)
 		if m.ask.ID != 0 {
 			w.post(message{from: m.to, to: m.from, boot: m.boot, ask: m.ask, answer: true, agreed: v.Agreed, ready: v.Ready,
-				served: FormatRanges(v.Served), offers: formatOffers(v.Offers)})
+				served: FormatRanges(v.Served), offers: formatOffers(v.Offers), sealed: formatSealed(v.Sealed)})
 		}
 		return
 	}
@@ -218,6 +221,7 @@ func (w *world) deliver(m message) {
 		panic(err)
 	}
 	b.Offered(ask, parseOffers(m.offers))
+	b.Sealed(ask, parseSealed(m.sealed))
 	b.Agreed(ask, served)
 	w.repeat(m.to)
 }
@@ -229,6 +233,33 @@ func formatOffers(os []Offer) string {
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ";")
+}
+
+// formatSealed leaves keys out: a slot has one.
+func formatSealed(s Sealed) string {
+	var behind Set
+	for _, k := range s.Behind {
+		behind.Add(k.Slot)
+	}
+	return FormatRanges(s.Slots) + "/" + FormatRanges(behind.Ranges())
+}
+
+func parseSealed(text string) (s Sealed) {
+	slots, behind, _ := strings.Cut(text, "/")
+	var set Set
+	for i, part := range []string{slots, behind} {
+		rs, err := ParseRanges(part)
+		if err != nil {
+			panic(text)
+		}
+		if i == 0 {
+			s.Slots = rs
+			continue
+		}
+		set.addRanges(rs)
+		set.Each(func(slot uint16) { s.Behind = append(s.Behind, SlotKey{Slot: slot}) })
+	}
+	return s
 }
 
 func parseOffers(s string) (out []Offer) {
@@ -390,6 +421,7 @@ func (w *world) clone() *world {
 		s := &bitSlots{on: slices.Clone(w.slots[i].on), cells: slices.Clone(w.slots[i].cells)}
 		nb := *b
 		nb.slots, nb.pending, nb.strangers = s, maps.Clone(b.pending), maps.Clone(b.strangers)
+		nb.sealed = maps.Clone(b.sealed)
 		nb.ceded, nb.offers, nb.stamps = maps.Clone(b.ceded), maps.Clone(b.offers), slices.Clone(b.stamps)
 		c.slots = append(c.slots, s)
 		c.barriers = append(c.barriers, &nb)

@@ -144,7 +144,13 @@ func (v *Receiver) take(p Peer, b *CopyBatch, late int64) (t Taken, err error) {
 		switch r.kind {
 		case recordReset:
 			store()
-			if why := v.run.AcceptCopies(p, r.slot, r.ttl > 0); why != "" {
+			why := ""
+			if r.ttl == resetMirror {
+				why = v.run.AcceptMirror(p, r.slot)
+			} else {
+				why = v.run.AcceptCopies(p, r.slot, r.ttl > 0)
+			}
+			if why != "" {
 				refused.Add(r.slot)
 			}
 		case recordEnd:

@@ -54,13 +54,17 @@ func (b *Barrier) release(q *Request) Verdict {
 		return Verdict{Ready: true}
 	}
 	pull.addRanges(q.Pull)
+	var ceded Set
 	served.Each(func(slot uint16) {
 		b.shut(slot)
-		if !pull.Has(slot) || !b.cede(slot, q) {
+		if pull.Has(slot) && b.cede(slot, q) {
+			ceded.Add(slot)
+		} else {
 			b.slots.DropSlot(slot)
 		}
 		b.lost.Remove(slot)
 	})
+	b.seal(q, &ceded)
 	return Verdict{Agreed: true, Served: served.Ranges()}
 }
 

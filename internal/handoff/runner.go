@@ -26,6 +26,7 @@ type Answer struct {
 	Agreed, Ready bool
 	Served, Kept  []Range
 	Offers        []Offer
+	Sealed        Sealed
 	Why           string // why it did not agree
 }
 
@@ -262,6 +263,7 @@ func (r *Runner) answered(a Ask, answer Answer) (next Ask, changed <-chan struct
 	if answer.Agreed {
 		r.b.Confirmed(a, answer.Kept)
 		r.b.Offered(a, answer.Offers)
+		r.b.Sealed(a, answer.Sealed)
 		r.b.Agreed(a, answer.Served)
 		r.wake() // slots were opened, or another may send its last Ask now
 		next, ok = r.b.Current(a)

@@ -1,5 +1,7 @@
 package handoff
 
+import "slices"
+
 // Copies are those of this node.
 func (r *Runner) Copies() *Copies { return r.b.copies }
 
@@ -8,6 +10,29 @@ func (r *Runner) AcceptCopies(p Peer, slot uint16, second bool) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.b.AcceptCopies(p, slot, second)
+}
+
+// AcceptMirror is Barrier.AcceptMirror.
+func (r *Runner) AcceptMirror(p Peer, slot uint16) (why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.AcceptMirror(p, slot)
+}
+
+// SealBy says who knows which copies at a taker are the latest. It must be called
+// before the first Adopt.
+func (r *Runner) SealBy(s Sealer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.b.sealer = s
+}
+
+// Kept counts the slots that kept copies as the latest when they were taken over
+// from a process that lives.
+func (r *Runner) Kept() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.kept
 }
 
 // EndCopies is Barrier.EndCopies.
@@ -30,6 +55,17 @@ func (r *Runner) TakenOver() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.b.TakenOver()
+}
+
+// RemoveKeys removes entries of a slot that is not served.
+func (t *Transfer) RemoveKeys(slot uint16, keys [][]byte) {
+	for part := range slices.Chunk(keys, takeHold) {
+		tx := t.eng.LockAny(slot)
+		for _, k := range part {
+			tx.Invalidate(k)
+		}
+		tx.Unlock()
+	}
 }
 
 // SetSpare makes the entries of a slot leave first; see Slots.

@@ -12,6 +12,7 @@ import (
 const (
 	batchSlots = 256     // most slots of one call
 	batchBytes = 1 << 20 // most bytes
+	haveMost   = 1 << 16 // keys of a slot that the source is told of
 	hotEach    = 16      // keys of every slot that come before all others
 	batchMost  = 5 * time.Second
 	retryMin   = 50 * time.Millisecond
@@ -202,6 +203,12 @@ func (s *source) next(most int) (work []*Window, done []Range, more bool) {
 // fetch takes one batch and adds it.
 func (s *source) fetch(work []*Window, most int) (keys, bytes int, err error) {
 	t := s.t
+	for _, w := range work {
+		if w.kept {
+			w.kept = false
+			s.have(w)
+		}
+	}
 	q := Many{Keys: most, Bytes: int(min(batchBytes, t.bytes.Load())), Each: most}
 	if s.isFresh(work[0]) {
 		q.Each = hotEach
@@ -245,6 +252,32 @@ func (s *source) fetch(work []*Window, most int) (keys, bytes int, err error) {
 	}
 	s.put(work, got, keys, bytes)
 	return keys, bytes, err
+}
+
+// have tells the source which keys of a slot are here: they will never be taken,
+// since what is here is touched when it goes. If the source does not hear of it, it
+// hands them over in vain.
+func (s *source) have(w *Window) {
+	t := s.t
+	for pos, n := uint64(0), 0; n < haveMost; {
+		var keys [][]byte
+		next, done := t.eng.SlotKeys(w.slot, pos, MaxTake/2, func(key []byte) {
+			if len(keys) < MaxTake {
+				keys = append(keys, append([]byte(nil), key...))
+			}
+		})
+		if len(keys) > 0 {
+			ctx, cancel := context.WithTimeout(t.ctx, tellMost)
+			err := t.o.Caller.Have(ctx, s.peer, w.slot, w.from.Ask, keys)
+			if cancel(); err != nil {
+				return
+			}
+		}
+		if n += len(keys); done {
+			return
+		}
+		pos = next
+	}
 }
 
 // isFresh says whether nothing was fetched for a window yet.

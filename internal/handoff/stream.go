@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,10 @@ type StreamOptions struct {
 	// Rate and Bytes bound, per second and receiver, what is sent because it is
 	// there and not because it has changed; 0: DefaultCopyRate, DefaultCopyBytes.
 	Rate, Bytes int
-	Logger      *slog.Logger
+	// MirrorPace bounds, per second and receiver, what is sent because it was read;
+	// nil: Rate and Bytes. It may change; without keys nothing is sent.
+	MirrorPace func() (keys, bytes int64)
+	Logger     *slog.Logger
 }
 
 // Defaults of StreamOptions.
@@ -69,6 +73,10 @@ type Streams struct {
 	plan atomic.Pointer[plan]
 	wake chan struct{} // events, or somebody waits for a pass
 
+	// reading is held from when events are read until they are queued: after it was
+	// held, what has changed before is in the queues. It comes after mu.
+	reading sync.Mutex
+
 	mu      sync.Mutex
 	targets map[Peer]*target
 	last    uint64         // stream number
@@ -78,14 +86,22 @@ type Streams struct {
 	moved   chan struct{}  // closed and replaced at each acknowledgement and pass
 	closed  bool
 
-	resyncs, lost atomic.Uint64
+	resyncs, lost, mirrored atomic.Uint64
 }
 
 // plan says where the copies of a slot are kept. It is immutable.
 type plan struct {
-	slots [MaxSlots][2]*target
+	slots [MaxSlots][copyPlaces]*target
 	want  int // copies of each slot
 }
+
+const (
+	mirrorPlace = 2 // of plan.slots: where keys that are read are copied
+	copyPlaces  = mirrorPlace + 1
+)
+
+// noPlan has no receivers.
+var noPlan plan
 
 // Target is a node that may keep copies.
 type Target struct {
@@ -106,7 +122,7 @@ func NewStreams(o StreamOptions) *Streams {
 	}
 	s := &Streams{o: o, eng: o.Engine, wake: make(chan struct{}, 1), targets: map[Peer]*target{}, moved: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.plan.Store(new(plan))
+	s.plan.Store(&noPlan)
 	return s
 }
 
@@ -124,24 +140,39 @@ func (s *Streams) Close() {
 // targets. Slots without any, or that are not served, end where they were kept.
 // want is how many copies there should be of each slot.
 func (s *Streams) Plan(targets []Target, want int, to func(slot uint16, room []int) []int) {
+	s.PlanMirrors(targets, want, to, func(uint16) int { return -1 })
+}
+
+// PlanMirrors is Plan for slots that are about to move, too: mirror gives, for a
+// slot, the index into targets of the node that gets copies of the keys that are
+// read from now on (see Read), below 0 for none.
+func (s *Streams) PlanMirrors(targets []Target, want int, to func(slot uint16, room []int) []int, mirror func(slot uint16) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	next := &plan{want: want}
-	wanted, seconds := map[Peer]*Set{}, map[Peer]*Set{}
-	var room [2]int
+	wanted := map[Peer]*wants{}
+	add := func(slot uint16, place, j int) *wants {
+		p := targets[j].Peer
+		if wanted[p] == nil {
+			wanted[p] = new(wants)
+		}
+		wanted[p].slots.Add(slot)
+		next.slots[slot][place] = s.target(targets[j])
+		return wanted[p]
+	}
+	var room [mirrorPlace]int
 	for slot := range uint16(MaxSlots) {
-		for i, j := range to(slot, room[:0]) {
-			p := targets[j].Peer
-			if wanted[p] == nil {
-				wanted[p], seconds[p] = new(Set), new(Set)
+		all := to(slot, room[:0])
+		for i, j := range all {
+			if w := add(slot, i, j); i > 0 {
+				w.seconds.Add(slot)
 			}
-			if wanted[p].Add(slot); i > 0 {
-				seconds[p].Add(slot)
-			}
-			next.slots[slot][i] = s.target(targets[j])
+		}
+		if j := mirror(slot); j >= 0 && !slices.Contains(all, j) {
+			add(slot, mirrorPlace, j).mirrors.Add(slot)
 		}
 	}
 	if len(wanted) > 0 && s.feeds == nil && !s.beginFeeds() {
@@ -155,7 +186,7 @@ func (s *Streams) Plan(targets []Target, want int, to func(slot uint16, room []i
 			delete(s.targets, p)
 			continue
 		}
-		t.want(wanted[p], seconds[p])
+		t.want(wanted[p])
 	}
 	if len(wanted) == 0 {
 		s.endFeedsLocked()
@@ -253,7 +284,9 @@ func (s *Streams) read(feeds []*engine.Feed) {
 		}
 		for shard, f := range feeds {
 			if f.Fresh() {
+				s.reading.Lock()
 				events = s.readFeed(shard, f, events)
+				s.reading.Unlock()
 			}
 		}
 		for _, t := range s.all() {
@@ -268,7 +301,7 @@ func (s *Streams) read(feeds []*engine.Feed) {
 	}
 }
 
-// readFeed empties the feed of one shard.
+// readFeed empties the feed of one shard. reading is held.
 func (s *Streams) readFeed(shard int, f *engine.Feed, events []engine.Event) []engine.Event {
 	for {
 		var lost uint64
@@ -393,6 +426,7 @@ type TargetFigures struct {
 	Peer         Peer
 	Addr         string
 	Slots, Full  int    // that it should have copies of; that it has all copies of
+	Mirrors      int    // slots of which it gets what is read, and no others
 	LagKeys      uint64 // changes that it has not acknowledged
 	LagMs        int64  // age of the oldest of them
 	Sent, Filled uint64 // values and deletions; of these, of what was there before
@@ -400,14 +434,15 @@ type TargetFigures struct {
 
 // StreamFigures are those of Streams.
 type StreamFigures struct {
-	Targets []TargetFigures
-	Resyncs uint64 // slots whose copies had to be sent anew
-	Lost    uint64 // changes that nobody read in time
+	Targets  []TargetFigures
+	Resyncs  uint64 // slots whose copies had to be sent anew
+	Lost     uint64 // changes that nobody read in time
+	Mirrored uint64 // values that were sent because they were read
 }
 
 // Figures returns how far the receivers are.
 func (s *Streams) Figures() StreamFigures {
-	f := StreamFigures{Resyncs: s.resyncs.Load(), Lost: s.lost.Load()}
+	f := StreamFigures{Resyncs: s.resyncs.Load(), Lost: s.lost.Load(), Mirrored: s.mirrored.Load()}
 	for _, t := range s.all() {
 		f.Targets = append(f.Targets, t.figures())
 	}

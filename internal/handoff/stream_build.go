@@ -7,6 +7,9 @@ import (
 )
 
 const (
+	// copyMargin, in ms, is what rounding may add to a time to live: both nodes cut
+	// their clocks to whole milliseconds, and the receiver compares two of them.
+	copyMargin = 3
 	// hotFirst is how many keys of every slot are sent before the rest of any.
 	hotFirst = 256
 	// restKeys is how many of the rest are looked up at a time.
@@ -41,15 +44,15 @@ func (t *target) build() (b *CopyBatch, upTo uint64, wait time.Duration) {
 	t.mu.Unlock()
 	t.changes(w)
 	t.open(w)
-	wait = beatEvery
+	wait = t.mirror(w)
 	if w.room() {
-		wait = t.fillUp(w)
+		wait = min(wait, t.fillUp(w))
 	}
 	t.mu.Lock()
 	upTo = t.queued - uint64(len(t.queue))
 	if b.Len() == 0 {
 		w.skipped = w.skipped || len(t.fill.done) > 0
-		t.acked, t.oldest = upTo, 0
+		t.acked, t.oldest, t.flight = upTo, 0, t.flight[:0]
 		t.filledUp()
 		if len(t.again) > 0 {
 			wait = min(wait, time.Duration(max(t.at-t.s.eng.Now(), 1))*time.Millisecond)
@@ -72,7 +75,7 @@ func (t *target) beat() (*CopyBatch, uint64) {
 	t.mu.Lock()
 	var held Set
 	for s := range t.slots {
-		if t.slots[s] >= copyFills {
+		if t.slots[s] >= copyFills || t.slots[s] == copySealed {
 			held.Add(uint16(s))
 		}
 	}
@@ -121,7 +124,10 @@ func (w *writer) key(slot uint16, key []byte) bool {
 	if found {
 		value = append([]byte(nil), it.Value...)
 		if it.Deadline != 0 {
-			ttl = max(it.Deadline-tx.Now()-1, 1) // as in give
+			// The receiver cannot know how long the quickest Batch was under way: no
+			// longer than it took to be answered.
+			ttl = it.Deadline - tx.Now() - copyMargin - w.t.way
+			found = ttl > 0
 		}
 	}
 	tx.Unlock()
@@ -149,6 +155,7 @@ func (t *target) changes(w *writer) {
 		}
 		c := t.queue[0]
 		t.queue = t.queue[1:]
+		t.flight = append(t.flight, c) // before its value is read; see seal
 		t.bytes -= len(c.key) + changeCost
 		state := t.slots[c.slot]
 		if t.oldest == 0 {
@@ -168,7 +175,9 @@ func (t *target) changes(w *writer) {
 			w.n++
 			w.seen = nil // a key before it must be looked at again
 		default:
-			w.key(c.slot, c.key)
+			if !w.key(c.slot, c.key) {
+				t.missed(c)
+			}
 		}
 	}
 }
@@ -190,11 +199,14 @@ func (t *target) open(w *writer) {
 			continue
 		}
 		t.set(slot, copyOpening)
-		second := int64(0)
-		if t.seconds.Has(slot) {
-			second = 1
+		kind := int64(resetFirst)
+		switch {
+		case t.mirrors.Has(slot):
+			kind = resetMirror
+		case t.seconds.Has(slot):
+			kind = resetSecond
 		}
-		w.b.add(recordReset, slot, second)
+		w.b.add(recordReset, slot, kind)
 		n++
 	}
 	if len(t.begin) == 0 {

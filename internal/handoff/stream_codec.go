@@ -15,8 +15,14 @@ const (
 )
 
 // headBytes is what a record has in Heads: kind, slot, and the remaining time to
-// live in ms, 0 for none. Of a reset, it is 1 for second copies, 0 for first ones.
+// live in ms, 0 for none. Of a reset, it is the kind of the copies.
 const headBytes = 1 + 2 + 8
+
+const (
+	resetFirst  = 0
+	resetSecond = 1 // somebody else has the first copies
+	resetMirror = 2 // only of keys that are read
+)
 
 // MaxRecords is the most records of a CopyBatch.
 const MaxRecords = 1024

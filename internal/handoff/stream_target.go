@@ -27,6 +27,7 @@ type slotCopy uint8
 
 const (
 	copyNone    slotCopy = iota // it is not to have copies
+	copySealed                  // it has taken the slot over, or is about to; see Seal
 	copyWaits                   // copies are to be begun; changes do not matter yet
 	copyOpening                 // the receiver is being asked; from here on changes are sent
 	copyFills                   // what is there is being sent
@@ -45,22 +46,28 @@ type target struct {
 	// Of the goroutine that sends:
 	stream, number uint64
 	fill           fill
+	pace           bucket // of what was read
+	way            int64  // ms: the least that a Batch took of late to be answered, rounded up
 
 	mu      sync.Mutex
 	slots   [MaxSlots]slotCopy
 	seconds Set      // of which somebody else has the first copies
-	wanted  int      // slots that are not copyNone
+	mirrors Set      // of which only keys that are read are copied
+	reads   reads    // these keys
+	wanted  int      // slots that are to have copies, but for mirrors
 	full    int      // slots that are copyFull
 	begin   []uint16 // slots that wait, in the order in which they are begun
 	again   []uint16 // slots that were refused
 	at      int64    // ms: when again becomes begin
 	queue   []change
 	bytes   int
-	room    []byte // for keys
-	queued  uint64 // changes so far
-	acked   uint64 // of these, those that the receiver has, or need not have
-	oldest  int64  // ms: when the first that is under way was queued; 0: none
-	since   int64  // ms: beginning of the stream
+	room    []byte   // for keys
+	queued  uint64   // changes so far
+	acked   uint64   // of these, those that the receiver has, or need not have
+	flight  []change // taken from the queue for the Batch that is under way
+	late    []change // their slots were not served any more
+	oldest  int64    // ms: when the first that is under way was queued; 0: none
+	since   int64    // ms: beginning of the stream
 
 	sent, filled uint64
 }
@@ -84,23 +91,43 @@ func (t *target) wakeUp() {
 	}
 }
 
+// wants are the slots that a receiver is to have copies of.
+type wants struct {
+	slots   Set
+	seconds Set // of which somebody else has the first copies
+	mirrors Set // of which only what is read is copied
+}
+
 // want says which slots the receiver is to have.
-func (t *target) want(slots, seconds *Set) {
+func (t *target) want(w *wants) {
 	t.mu.Lock()
-	before := t.seconds
-	t.seconds = *seconds
+	seconds, mirrors := t.seconds, t.mirrors
 	for s := range t.slots {
 		slot := uint16(s)
-		switch has := t.slots[s] != copyNone; {
-		case slots.Has(slot) && !has:
+		kind := seconds.Has(slot) != w.seconds.Has(slot) || mirrors.Has(slot) != w.mirrors.Has(slot)
+		switch has := t.slots[s] > copySealed; {
+		case w.slots.Has(slot) && !has:
 			t.set(slot, copyWaits)
 			t.begin = append(t.begin, slot)
-		case !slots.Has(slot) && has:
+		case !w.slots.Has(slot) && has:
 			t.set(slot, copyNone)
 			t.enqueue(recordEnd, slot, nil, t.s.eng.Now())
-		case has && before.Has(slot) != seconds.Has(slot) && t.slots[s] >= copyOpening:
-			t.anew(slot) // the receiver has to know whether its copies are the first
+		case has && kind && t.slots[s] >= copyOpening:
+			t.anew(slot) // the receiver has to know what its copies are
 		}
+	}
+	for _, c := range t.late {
+		if t.slots[c.slot] >= copyOpening {
+			t.anew(c.slot) // it is served again, and a change was not sent
+		}
+	}
+	t.late = nil
+	for s := range t.slots {
+		t.wanted -= t.counts(uint16(s))
+	}
+	t.seconds, t.mirrors = w.seconds, w.mirrors
+	for s := range t.slots {
+		t.wanted += t.counts(uint16(s))
 	}
 	t.mu.Unlock()
 	t.wakeUp()
@@ -108,24 +135,32 @@ func (t *target) want(slots, seconds *Set) {
 
 // set changes the state of a slot. mu is held.
 func (t *target) set(slot uint16, to slotCopy) {
-	was := t.slots[slot]
-	t.slots[slot] = to
-	count := func(n *int, is, before bool) {
-		if is != before {
-			if *n--; is {
-				*n += 2
-			}
-		}
+	if to < copyFills {
+		t.reads.forget(slot)
 	}
-	count(&t.full, to == copyFull, was == copyFull)
-	count(&t.wanted, to != copyNone, was != copyNone)
+	was := t.counts(slot)
+	if t.slots[slot] == copyFull {
+		t.full--
+	}
+	if t.slots[slot] = to; to == copyFull {
+		t.full++
+	}
+	t.wanted += t.counts(slot) - was
+}
+
+// counts is 1 for a slot that is to have all copies. mu is held.
+func (t *target) counts(slot uint16) int {
+	if t.slots[slot] > copySealed && !t.mirrors.Has(slot) {
+		return 1
+	}
+	return 0
 }
 
 // push queues a change of a slot that the receiver has.
 func (t *target) push(kind byte, slot uint16, key []byte, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.slots[slot] < copyOpening {
+	if t.slots[slot] < copyOpening || kind == recordSet && t.mirrors.Has(slot) && !t.reads.has(slot, key) {
 		return
 	}
 	if len(t.queue) >= queueMost || t.bytes+len(key)+changeCost > queueBytes {
@@ -189,7 +224,7 @@ func (t *target) figures() TargetFigures {
 	now := t.s.eng.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := TargetFigures{Peer: t.peer, Addr: *t.addr.Load(), Slots: t.wanted, Full: t.full, LagKeys: t.queued - t.acked, Sent: t.sent, Filled: t.filled}
+	f := TargetFigures{Peer: t.peer, Addr: *t.addr.Load(), Slots: t.wanted, Full: t.full, Mirrors: t.mirrors.Len(), LagKeys: t.queued - t.acked, Sent: t.sent, Filled: t.filled}
 	if t.oldest != 0 {
 		f.LagMs = max(now-t.oldest, 0)
 	} else if len(t.queue) > 0 {
@@ -227,11 +262,13 @@ func (t *target) run() {
 func (t *target) deliver(b *CopyBatch, upTo uint64) {
 	for pause := resendMin; t.ctx.Err() == nil; pause = min(2*pause, resendMost) {
 		b.Age = max(t.s.eng.Now()-b.Sent, 0)
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.ctx, sendWait)
 		answer, err := t.s.o.Send(ctx, t.peer, *t.addr.Load(), b)
 		cancel()
 		switch {
 		case err == nil:
+			t.took(time.Since(began))
 			t.answered(b, upTo, answer)
 			return
 		case isGap(err):
@@ -246,6 +283,17 @@ func (t *target) deliver(b *CopyBatch, upTo uint64) {
 		case <-t.ctx.Done():
 		}
 		timer.Stop()
+	}
+}
+
+// took notes how long a Batch took to be answered. The least of late counts; it
+// follows a way that has become longer sooner than the receiver does (bestFor).
+func (t *target) took(d time.Duration) {
+	way := d.Milliseconds() + 1
+	if t.way == 0 || way < t.way {
+		t.way = way
+	} else {
+		t.way += (way - t.way + 7) / 8
 	}
 }
 
@@ -267,11 +315,13 @@ func (t *target) answered(b *CopyBatch, upTo uint64, answer Taken) {
 	}
 	for h := b.Heads; len(h) > 0; h = h[headBytes:] {
 		if slot := uint16(h[1])<<8 | uint16(h[2]); h[0] == recordReset && t.slots[slot] == copyOpening {
-			t.set(slot, copyFills)
+			if t.set(slot, copyFills); t.mirrors.Has(slot) {
+				continue // what is read follows
+			}
 			t.fill.first = append(t.fill.first, slot)
 		}
 	}
-	t.acked, t.oldest = upTo, 0
+	t.acked, t.oldest, t.flight = upTo, 0, t.flight[:0]
 	t.filledUp()
 	t.mu.Unlock()
 	t.s.progress()
@@ -300,6 +350,8 @@ func (t *target) compare(held []Range) {
 		switch is := has.Has(uint16(s)); {
 		case !is && t.slots[s] >= copyFills:
 			t.anew(uint16(s))
+		case !is && t.slots[s] == copySealed:
+			t.set(uint16(s), copyNone)
 		case is && t.slots[s] == copyNone:
 			t.enqueue(recordEnd, uint16(s), nil, t.s.eng.Now())
 		}
@@ -315,11 +367,14 @@ func (t *target) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fill = fill{}
-	t.queue, t.bytes, t.begin, t.again = nil, 0, nil, nil
+	t.queue, t.bytes, t.begin, t.again, t.flight, t.late = nil, 0, nil, nil, nil, nil
 	t.acked, t.oldest = t.queued, 0
 	for s := range t.slots {
-		if t.slots[s] != copyNone {
+		switch {
+		case t.slots[s] > copySealed:
 			t.anew(uint16(s))
+		case t.slots[s] == copySealed:
+			t.set(uint16(s), copyNone) // the receiver has lost that, too
 		}
 	}
 }

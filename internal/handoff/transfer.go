@@ -48,6 +48,8 @@ type Caller interface {
 	Take(ctx context.Context, from Peer, slot uint16, ask uint64, keys [][]byte) ([]Entry, error)
 	// TakeMany asks for what the giver has of some slots.
 	TakeMany(ctx context.Context, from Peer, q Many) ([]Batch, error)
+	// Have tells the giver of keys of a slot that the taker has: it need not keep them.
+	Have(ctx context.Context, from Peer, slot uint16, ask uint64, keys [][]byte) error
 	// Taken tells the giver that slots need not be kept any more.
 	Taken(ctx context.Context, from Peer, ranges []Range) error
 }
@@ -186,7 +188,7 @@ func (t *Transfer) OpenWindow(slot uint16, c Cession) {
 	if gen == 0 {
 		return
 	}
-	w := &Window{t: t, slot: slot, gen: gen, from: c, opened: time.Now()}
+	w := &Window{t: t, slot: slot, gen: gen, from: c, opened: time.Now(), kept: t.Keys(slot) > 0}
 	t.windows.Add(1)
 	t.sourceOf(c.Peer).add(w)
 	t.table().windows[slot].Store(w)

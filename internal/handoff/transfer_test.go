@@ -137,6 +137,8 @@ func (p *pair) TakeMany(ctx context.Context, _ Peer, q Many) (out []Batch, err e
 	return out, p.wait(ctx, &p.batch)
 }
 
+func (p *pair) Have(context.Context, Peer, uint16, uint64, [][]byte) error { return nil }
+
 func (p *pair) Taken(_ context.Context, _ Peer, ranges []Range) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

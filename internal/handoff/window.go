@@ -19,6 +19,7 @@ type Window struct {
 	from   Cession
 	src    *source
 	opened time.Time
+	kept   bool // the slot had copies that were the latest: the source is to forget them
 
 	mu      sync.Mutex
 	flights map[string]*flight

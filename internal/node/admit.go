@@ -66,7 +66,7 @@ func (n *Node) dispatch(s Session, cmd *command.Command, args [][]byte, w *resp.
 	}
 	switch group.ID {
 	case command.RCHello, command.RCAuth, command.RCPing, command.RCView, command.RCRelease, command.RCForward,
-		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCPins, command.RCRing,
+		command.RCPublish, command.RCTake, command.RCTakeMany, command.RCTaken, command.RCHave, command.RCPins, command.RCRing,
 		command.RCStanding, command.RCTenure, command.RCCopy:
 		n.peerCommand(s, cmd, args, w)
 	case command.Cluster:
@@ -185,6 +185,9 @@ func (n *Node) under(s Session, cmd *command.Command, args [][]byte, slot uint16
 	guard(s, c)
 	exec.Keyed(c)
 	tx.Unlock()
+	if n.mirroring() {
+		n.noteReads(cmd, args, slot)
+	}
 	*c = exec.Call{}
 	n.calls.Put(c)
 }

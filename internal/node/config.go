@@ -123,8 +123,9 @@ var variableParams = map[string]variable{
 			return func() error { n.setMaxClients(count); return nil }, nil
 		},
 	},
-	"warm-rate":  warmRateParam,
-	"warm-bytes": warmBytesParam,
+	"warm-rate":    warmRateParam,
+	"warm-bytes":   warmBytesParam,
+	"mirror-reads": mirrorReadsParam,
 	"tracking-table-max-keys": {
 		get: func(n *Node) string { return strconv.FormatInt(n.track.maxKeys.Load(), 10) },
 		check: func(n *Node, v string) (func() error, error) {

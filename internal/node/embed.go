@@ -25,6 +25,9 @@ func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
 		v, _, err := n.eng.Get(slot, []byte(key), nil)
 		switch {
 		case err == nil:
+			if n.mirroring() {
+				n.noteRead(slot, []byte(key))
+			}
 			return v, nil
 		case !errors.Is(err, errs.ErrNotServing):
 			return nil, err
@@ -114,6 +117,9 @@ func (n *Node) GetMany(ctx context.Context, keys ...string) (map[string][]byte, 
 		v, _, err := n.eng.Get(slot, []byte(k), nil)
 		switch {
 		case err == nil:
+			if n.mirroring() {
+				n.noteRead(slot, []byte(k))
+			}
 			out[k] = v
 		case errors.Is(err, errs.ErrNotServing):
 			remote = append(remote, k)

@@ -91,6 +91,7 @@ type Node struct {
 	degraded              atomic.Pointer[string] // why this node is; nil: it is not
 	pings                 pings
 	copies                copies
+	mirror                mirrors
 	publish               func(channel, message []byte, shard bool) int // deliver, made once
 	track                 *tracking
 	pressure              pressure
@@ -108,7 +109,7 @@ func Open(o Options) (*Node, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Steps = o.Steps.WithDefaults()
-	if err := o.Steps.Validate(); err != nil {
+	if err := errors.Join(o.Steps.Validate(), validMirror(o.MirrorReads)); err != nil {
 		return nil, err
 	}
 	n := &Node{o: o, clock: newClock(o.Now), news: make(chan struct{}, 1), place: o.Placement}
@@ -156,6 +157,7 @@ func Open(o Options) (*Node, error) {
 	n.takes.n = n
 	n.transfer = handoff.NewTransfer(handoff.TransferOptions{Engine: n.eng, Caller: &n.takes, Rate: o.WarmRate, Bytes: o.WarmBytes, Logger: n.log})
 	n.barrier = handoff.NewRunner(handoff.RunnerOptions{Self: n.id, Slots: countedSlots{n.transfer, &n.accounts}, Send: n.sendRelease, Logger: n.log})
+	n.mirror.share.Store(int32(o.MirrorReads))
 	n.openCopies()
 	n.inherit(took)
 	if err = n.openLinks(); err != nil {

@@ -139,6 +139,9 @@ type Options struct {
 	// WarmRate and WarmBytes bound, per second and previous owner, the keys and bytes
 	// that are taken over with gained slots unasked; 0: the defaults of handoff.
 	WarmRate, WarmBytes int
+	// MirrorReads is the share of reads, in per cent, that is mirrored to a node that
+	// joins in steps; a joiner with a share above 0 gives the owners time for that.
+	MirrorReads int
 
 	// WholeProcess: the process is this node and nothing else, so what the Go
 	// runtime holds counts against Engine.MaxBytes, and not only session buffers.

@@ -93,7 +93,7 @@ func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *re
 		n.forwarded(args, w)
 	case cmd.ID == command.RCPublish:
 		n.heardFromPeer(args, w)
-	case cmd.ID == command.RCTake || cmd.ID == command.RCTakeMany || cmd.ID == command.RCTaken:
+	case cmd.ID == command.RCTake || cmd.ID == command.RCTakeMany || cmd.ID == command.RCTaken || cmd.ID == command.RCHave:
 		n.takeCommand(st.id, cmd, args, w)
 	case cmd.ID == command.RCPins:
 		n.pinsFromPeer(args, w)

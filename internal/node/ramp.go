@@ -35,6 +35,9 @@ const (
 	standingWait = time.Second
 )
 
+// rampJoin is what Ramp calls a join.
+const rampJoin = "join"
+
 // Steps say how a node takes its slots over and gives them up. The zero value is
 // the default.
 type Steps struct {
@@ -185,7 +188,7 @@ func (n *Node) enter(ctx context.Context) error {
 	err := n.announce(func(m *topology.Member) { m.State, m.Progress = topology.Warming, from })
 	n.settleInheritance()
 	if err == nil {
-		n.startRamp("join", n.joinInSteps)
+		n.startRamp(rampJoin, n.joinInSteps)
 	}
 	return err
 }
@@ -233,6 +236,9 @@ func (n *Node) inSteps(ctx context.Context, step func(*topology.Member) (last bo
 			end = time.Now().Add(n.o.Steps.JoinTime)
 		} else {
 			end = end.Add(time.Since(waited)) // others had their turn
+		}
+		if what == rampJoin && time.Now().Before(end) && !n.mirrorPause(ctx) {
+			return nil
 		}
 		before, last := n.selfMember(), false
 		if err := n.announce(func(m *topology.Member) { last = step(m) }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type copies struct {
 
 	reads  atomic.Uint64 // that copies have answered
 	routed *published    // whose routes have copies; for copyLoop only
+	again  chan struct{} // capacity 1: mirror-reads has changed
 
 	waits    context.Context // of WAIT: ends before the node does
 	endWaits context.CancelFunc
@@ -56,8 +58,10 @@ func (n *Node) openCopies() {
 	c := &n.copies
 	c.waits, c.endWaits = context.WithCancel(n.ctx)
 	c.receiver = handoff.NewReceiver(n.barrier, n.eng)
-	if n.o.Replicas > 0 && n.o.Port != 0 && !n.o.Standalone {
-		c.streams = handoff.NewStreams(handoff.StreamOptions{Engine: n.eng, Send: n.sendCopies, Logger: n.log})
+	c.again = make(chan struct{}, 1)
+	if n.o.Port != 0 && !n.o.Standalone {
+		c.streams = handoff.NewStreams(handoff.StreamOptions{Engine: n.eng, Send: n.sendCopies, MirrorPace: n.mirrorPace, Logger: n.log})
+		n.barrier.SealBy(c.streams)
 	}
 }
 
@@ -78,6 +82,7 @@ func (n *Node) copyLoop() {
 		n.placeCopies()
 		select {
 		case <-changed:
+		case <-n.copies.again:
 		case <-n.ctx.Done():
 			return
 		}
@@ -99,11 +104,17 @@ func (n *Node) placeCopies() {
 		n.copies.routed = p
 		n.installCopies(p)
 	}
-	if n.copies.receiver.Figures().Slots > 0 {
+	if n.o.Replicas > 0 || n.copies.receiver.Figures().Slots > 0 {
 		v.Successor(0) // computed before locks are taken
+	}
+	if n.copies.receiver.Figures().Slots > 0 {
+		warming := n.selfMember().State == topology.Warming
 		n.barrier.DropCopies(func(slot uint16, _ handoff.Peer, owned bool) bool {
-			if !owned {
+			switch {
+			case !owned:
 				return true // the next agreement or opening decides
+			case n.barrier.Copies().Partial(slot):
+				return warming // a step that is to come may bring the slot
 			}
 			var room [topology.MaxReplicas]int
 			for _, i := range v.Successors(room[:0], slot, topology.MaxReplicas) {
@@ -114,20 +125,35 @@ func (n *Node) placeCopies() {
 			return false
 		})
 	}
-	if n.copies.streams == nil {
+	mirror := n.mirrorsOf(p)
+	if n.copies.streams == nil || n.o.Replicas == 0 && mirror == nil && !n.mirror.planned {
 		return
+	}
+	n.mirror.planned = mirror != nil
+	if mirror == nil {
+		n.mirror.to.Store(nil)
+		mirror = func(uint16) int { return -1 }
+	} else {
+		n.mirror.to.Store(n.copies.streams)
 	}
 	targets := make([]handoff.Target, v.Len())
 	for i := range targets {
 		m := v.Member(i)
 		targets[i] = handoff.Target{Peer: handoff.Peer{ID: m.ID, Boot: m.Boot}, Addr: m.Addr()}
 	}
-	n.copies.streams.Plan(targets, n.o.Replicas, func(slot uint16, room []int) []int {
-		if owner := v.Owner(slot); owner < 0 || !p.isSelf(owner) || !n.eng.Serving(slot) {
+	n.copies.streams.PlanMirrors(targets, n.o.Replicas, func(slot uint16, room []int) []int {
+		owner := v.Owner(slot)
+		switch {
+		case n.o.Replicas == 0 || owner < 0 || !n.eng.Serving(slot):
+			return nil
+		case !p.isSelf(owner):
+			if n.copies.streams.Keeps(slot, targets[owner].Peer) {
+				return append(room, owner) // until the slot is given up: it may go on with them
+			}
 			return nil
 		}
 		return v.Successors(room, slot, n.o.Replicas)
-	})
+	}, mirror)
 }
 
 // sendCopies sends RC.COPY <ID of the node that is meant> <own boot> <stream>
@@ -219,7 +245,7 @@ func (n *Node) waitCommand(ctx context.Context, args [][]byte, w *resp.Writer) {
 		w.Error("ERR timeout is not an integer or out of range")
 	case timeout < 0:
 		w.Error("ERR timeout is negative")
-	case n.copies.streams == nil:
+	case n.copies.streams == nil || n.o.Replicas == 0:
 		w.Int(0)
 	default:
 		d := waitMost
@@ -247,7 +273,7 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 	}
 	all := n.barrier.Copies()
 	of, ok := all.Of(slot)
-	if !ok || !n.isLatest(of, slot) {
+	if !ok || all.Partial(slot) || !n.isLatest(of, slot) {
 		return false
 	}
 	var room [32]int
@@ -286,7 +312,8 @@ func (n *Node) isLatest(of handoff.Peer, slot uint16) bool {
 // gone, or has been silent for long and does not answer within a half of the deadline.
 func (n *Node) instead(ctx context.Context, cmd *command.Command, args [][]byte) (resp.Value, error) {
 	slot, any, one := slotOf(cmd, args)
-	if _, here := n.barrier.Copies().Of(slot); !any || !one || !here || !readOnly(cmd, args) {
+	all := n.barrier.Copies()
+	if _, here := all.Of(slot); !any || !one || !here || all.Partial(slot) || !readOnly(cmd, args) {
 		return n.router.Do(ctx, args...)
 	}
 	part, silent := ctx, n.router.Silent(slot)
@@ -361,6 +388,7 @@ func (n *Node) infoCopies(t *infoText) {
 	var keys, sent uint64
 	var ms int64
 	slots, full := 0, 0
+	f.Targets = slices.DeleteFunc(f.Targets, func(to handoff.TargetFigures) bool { return to.Slots == 0 && to.Mirrors > 0 })
 	for _, to := range f.Targets {
 		keys, sent, slots, full = keys+to.LagKeys, sent+to.Sent, slots+to.Slots, full+to.Full
 		ms = max(ms, to.LagMs)
@@ -380,6 +408,9 @@ func (n *Node) infoCopies(t *infoText) {
 	t.add("ringcache_replica_gaps", r.Gaps)
 	t.add("ringcache_replica_reads", n.copies.reads.Load())
 	t.add("ringcache_replica_takeovers", n.barrier.TakenOver()) // slots
+	t.add("ringcache_mirror_reads", n.mirror.share.Load())      // per cent
+	t.add("ringcache_mirror_sent", f.Mirrored)                  // values
+	t.add("ringcache_handoff_kept_slots", n.barrier.Kept())     // that came with copies which were the latest
 	for i, to := range f.Targets {
 		t.add(fmt.Sprintf("ringcache_replica%d", i), fmt.Sprintf("addr=%s,slots=%d,complete=%d,lag_keys=%d,lag_ms=%d,sent=%d,filled=%d",
 			to.Addr, to.Slots, to.Full, to.LagKeys, to.LagMs, to.Sent, to.Filled))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,11 +23,17 @@ const codeNotCeded = "RCNOTCEDED"
 // among it.
 const takeBytes = 1 << 20
 
+// agreementMost bounds the answer to RC.RELEASE where it can be shorter: a peer
+// reads lines of up to 64 KiB.
+const agreementMost = 60 << 10
+
 // Words of RC.RELEASE and its answer; see agreement.
 const (
 	pulling = "PULL"
 	ceded   = "CEDED"
-	same    = "=" // in place of the ranges: all that are asked for
+	// sealedCopies names copies that are the latest.
+	sealedCopies = "SEALED"
+	same         = "=" // in place of the ranges: all that are asked for
 )
 
 // takeCommand executes what next owners ask of this node.
@@ -39,6 +46,8 @@ func (n *Node) takeCommand(from topology.NodeID, cmd *command.Command, args [][]
 		err = n.takeMany(from, args, w)
 	case command.RCTaken:
 		err = n.taken(from, args, w)
+	case command.RCHave:
+		err = n.have(from, args, w)
 	}
 	if err != nil {
 		w.Error("ERR " + err.Error())
@@ -168,6 +177,23 @@ func (n *Node) taken(from topology.NodeID, args [][]byte, w *resp.Writer) error 
 	return nil
 }
 
+// have: RC.HAVE <slot> <boot> <ask> <key> [<key> ...].
+func (n *Node) have(from topology.NodeID, args [][]byte, w *resp.Writer) error {
+	var slot, boot, ask uint64
+	if err := numbers(args[1:], &slot, &boot, &ask); err != nil {
+		return err
+	}
+	if slot >= handoff.MaxSlots || len(args)-4 > handoff.MaxTake {
+		return fmt.Errorf("slot %d or %d keys are out of range", slot, len(args)-4)
+	}
+	if !n.transfer.Forget(uint16(slot), handoff.Cession{Peer: handoff.Peer{ID: from, Boot: boot}, Ask: ask}, args[4:]) {
+		w.Error(codeNotCeded + " slot " + strconv.FormatUint(slot, 10))
+		return nil
+	}
+	w.Simple("OK")
+	return nil
+}
+
 // takes reaches previous owners; it is the Transfer's Caller.
 type takes struct {
 	n *Node
@@ -264,6 +290,13 @@ func (t *takes) TakeMany(ctx context.Context, from handoff.Peer, q handoff.Many)
 	return out, nil
 }
 
+// Have implements handoff.Caller.
+func (t *takes) Have(ctx context.Context, from handoff.Peer, slot uint16, ask uint64, keys [][]byte) error {
+	args := append(make([][]byte, 0, len(keys)+4), []byte("RC.HAVE"), decimal(uint64(slot)), decimal(t.n.boot), decimal(ask))
+	_, err := t.do(ctx, t.many, from, append(args, keys...)...)
+	return err
+}
+
 // Taken implements handoff.Caller.
 func (t *takes) Taken(ctx context.Context, from handoff.Peer, ranges []handoff.Range) error {
 	_, err := t.do(ctx, t.many, from, []byte("RC.TAKEN"), decimal(t.n.boot), []byte(handoff.FormatRanges(ranges)))
@@ -271,7 +304,8 @@ func (t *takes) Taken(ctx context.Context, from handoff.Peer, ranges []handoff.R
 }
 
 // agreement writes the answer OK to RC.RELEASE: OK [<ranges served until now>]
-// [KEPT <ranges>] [CEDED <keys> <ask> <ranges> [<ask> <ranges> ...]].
+// [KEPT <ranges>] [CEDED <keys> <ask> <ranges> [<ask> <ranges> ...]] [SEALED
+// <ranges> [<slot>:<key, base64> ...]].
 func agreement(v *handoff.Verdict) string {
 	text := "OK"
 	if len(v.Served) > 0 {
@@ -284,6 +318,15 @@ func agreement(v *handoff.Verdict) string {
 		text += " " + ceded + " " + strconv.FormatUint(v.OfferedKeys, 10)
 		for _, o := range v.Offers {
 			text += " " + strconv.FormatUint(o.Ask, 10) + " " + handoff.FormatRanges(o.Ranges)
+		}
+	}
+	if len(v.Sealed.Slots) > 0 {
+		more := " " + sealedCopies + " " + handoff.FormatRanges(v.Sealed.Slots)
+		for _, k := range v.Sealed.Behind {
+			more += " " + strconv.Itoa(int(k.Slot)) + ":" + base64.RawStdEncoding.EncodeToString(k.Key)
+		}
+		if len(text)+len(more) <= agreementMost { // else no copies are kept
+			text += more
 		}
 	}
 	return text
@@ -334,5 +377,28 @@ func parseAgreement(text string) (handoff.Answer, error) {
 			a.Offers = append(a.Offers, handoff.Offer{Ask: ask, Ranges: ranges})
 		}
 	}
+	if i+1 < len(words) && words[i] == sealedCopies {
+		if a.Sealed, err = parseSealed(words[i+1:]); err != nil {
+			return handoff.Answer{}, err
+		}
+	}
 	return a, nil
+}
+
+// parseSealed reads what follows SEALED. What cannot be read makes all of it void:
+// a key that is behind must not be overlooked.
+func parseSealed(words []string) (s handoff.Sealed, err error) {
+	if s.Slots, err = handoff.ParseRanges(words[0]); err != nil {
+		return s, err
+	}
+	for _, word := range words[1:] {
+		slot, text, both := strings.Cut(word, ":")
+		number, err := strconv.ParseUint(slot, 10, 16)
+		key, bad := base64.RawStdEncoding.DecodeString(text)
+		if !both || err != nil || bad != nil {
+			return handoff.Sealed{}, nil
+		}
+		s.Behind = append(s.Behind, handoff.SlotKey{Slot: uint16(number), Key: key})
+	}
+	return s, nil
 }

@@ -19,10 +19,13 @@ func TestAgreementRoundTrip(t *testing.T) {
 		{Served: some, Kept: more},
 		{Offers: []handoff.Offer{{Ask: 7, Ranges: some}}, OfferedKeys: 12},
 		{Served: some, Kept: more, Offers: []handoff.Offer{{Ask: 7, Ranges: some}, {Ask: 18446744073709551615, Ranges: more}}},
+		{Served: some, Offers: []handoff.Offer{{Ask: 7, Ranges: some}}, Sealed: handoff.Sealed{Slots: some}},
+		{Offers: []handoff.Offer{{Ask: 7, Ranges: some}}, Sealed: handoff.Sealed{Slots: some,
+			Behind: []handoff.SlotKey{{Slot: 5, Key: []byte("a b:\r\n\x00")}, {Slot: 9, Key: []byte{}}, {Slot: 9, Key: []byte("=")}}}},
 	} {
 		text := agreement(&v)
 		got, err := parseAgreement(text)
-		if want := (handoff.Answer{Agreed: true, Served: v.Served, Kept: v.Kept, Offers: v.Offers}); err != nil || !reflect.DeepEqual(got, want) {
+		if want := (handoff.Answer{Agreed: true, Served: v.Served, Kept: v.Kept, Offers: v.Offers, Sealed: v.Sealed}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is read as %+v (%v)", text, got, err)
 		}
 	}
@@ -34,6 +37,16 @@ func TestAgreementRoundTrip(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	// A key that cannot be read makes what was said of copies void; so does too much.
+	for _, text := range []string{"OK CEDED 1 7 1 SEALED 1 1:!", "OK CEDED 1 7 1 SEALED 1 1:YQ x:YQ", "OK CEDED 1 7 1 SEALED 1 YQ", "OK CEDED 1 7 1 SEALED 1 1:YQ LATER 5"} {
+		if a, err := parseAgreement(text); err != nil || len(a.Offers) != 1 || len(a.Sealed.Slots) != 0 {
+			t.Errorf("%q is read as %+v (%v)", text, a, err)
+		}
+	}
+	long := handoff.Verdict{Offers: []handoff.Offer{{Ask: 7, Ranges: some}}, Sealed: handoff.Sealed{Slots: some, Behind: []handoff.SlotKey{{Slot: 5, Key: make([]byte, 48<<10)}}}}
+	if text := agreement(&long); len(text) > agreementMost || strings.Contains(text, sealedCopies) {
+		t.Errorf("an answer of %d bytes", len(text))
+	}
 }
 
 // TestTakeRefusesNonsense: a peer is proven, but may be of another version.
@@ -42,6 +55,7 @@ func TestTakeRefusesNonsense(t *testing.T) {
 	for _, line := range []string{
 		"rc.take x 1 1 k", "rc.take 16384 1 1 k", "rc.take 1 -1 1 k", "rc.take 1 1 1" + strings.Repeat(" k", handoff.MaxTake+1), "rc.take 1 1 1 k",
 		"rc.takemany 1 1 1 1 1", "rc.takemany 1 1 1 x 1 1", "rc.takemany 1 1 1 1 16384 1", "rc.taken x 1", "rc.taken 1 16384",
+		"rc.have x 1 1 k", "rc.have 16384 1 1 k", "rc.have 1 1 1" + strings.Repeat(" k", handoff.MaxTake+1), "rc.have 1 1 1 k",
 	} {
 		var args [][]byte
 		for _, f := range strings.Fields(line) {

@@ -94,6 +94,9 @@ func (n *Node) glance(s Session, slot uint16, key []byte, w *resp.Writer) bool {
 	case err == nil:
 		w.Buf = val
 		w.EndBulk(mark)
+		if n.mirroring() {
+			n.noteRead(slot, key)
+		}
 		return true
 	case errors.Is(err, errs.ErrNotFound):
 		w.CutBulk(mark)
