@@ -71,9 +71,10 @@ func TestSealTellsWhatIsBehind(t *testing.T) {
 			}
 		}, false, "[]"},
 		{"the receiver has forgotten", func(m *mirrorTest) {
-			m.receiver.mu.Lock()
-			m.receiver.streams[m.owner.ID].number += 5
-			m.receiver.mu.Unlock()
+			in := m.receiver.inbound(m.owner)
+			in.mu.Lock()
+			in.number += 5
+			in.mu.Unlock()
 			m.write(slot, "k", "2")
 			m.setFault(func(b *CopyBatch) (error, error) {
 				if b.Number == 1 {
