@@ -47,7 +47,8 @@ const (
 // shards leaves each shardBytes; but writers of one shard wait for each other, so
 // there are some for each processor as long as that leaves shardLeast.
 const (
-	shardBytes         = 4 << 20
+	shardBytes         = 16 << 20
+	shardBytesInFile   = 4 << 20 // a file is read with the number of shards it was written with
 	shardLeast         = 1 << 20
 	shardsPerProcessor = 8
 )
@@ -62,7 +63,7 @@ type Options struct {
 	MaxBytes     int64        // memory limit over everything the entries take; 0 = none (16 GiB)
 	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
 	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
-	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 1 GiB, by memory and processors
+	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 4 GiB (1 GiB with File), by memory and processors
 	Policy       string       // one of Policies; "" = DefaultPolicy
 	Now          func() int64 // milliseconds; required; called under shard locks, so it must not block
 	FeedSize     int          // events that a Feed keeps when Subscribe is given 0; 0 = DefaultFeedSize
@@ -210,7 +211,11 @@ func defaultShards(maxBytes int64, file bool, processors int) int {
 	if maxBytes == 0 {
 		return n
 	}
-	for n > 1 && int64(n)*shardBytes > maxBytes {
+	each := int64(shardBytes)
+	if file {
+		each = shardBytesInFile
+	}
+	for n > 1 && int64(n)*each > maxBytes {
 		n /= 2
 	}
 	for !file && n < min(DefaultShards, shardsPerProcessor*processors) && int64(2*n)*shardLeast <= maxBytes {

@@ -163,9 +163,7 @@ func TestHitRatio(t *testing.T) {
 }
 
 // sizeDivisor divides the sizes of a sized trace and the capacities, so that a
-// replay does not write tens of gigabytes. At full size, 256 and 384 MiB have
-// nearly 2 % more misses than S3-FIFO: shards of 4 MiB hold few of the largest
-// records.
+// replay does not write tens of gigabytes.
 const sizeDivisor = 16
 
 type sizedRequest struct {
