@@ -16,7 +16,7 @@ GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*
 
 # Simulated clusters that between them do everything nodes do to each other; with the
 # race detector all of them take longer than the rest of the tests.
-RACE_SIMS = ^Test(Real|Mismatch|Away|JoinAndLeave|CrashWhile|Split|NoKeyIsLost|Transactions|Embedded|FlushEnds|Migrate|PinsConverge|StepsUnder|DrainInSteps|WeightIn|OwnerDiesDuring|OwnerDiesWhile|ReadOnlyClients|WaitAnd|WarmRestart$$)
+RACE_SIMS = ^Test(Real|Mismatch|Away|JoinAndLeave|Split|NoKeyIsLost|Transactions|Embedded|Migrate|PinsConverge|StepsUnder|DrainInSteps|WeightIn|OwnerDiesDuring|OwnerDiesWhile|ReadOnlyClients|WaitAnd|WarmRestart$$)|^TestScripts$$/^(crashinjoin|flush|halves|lateanswer|restart|silentdrop)$$
 
 .PHONY: help setup build test race race-all vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
 

@@ -2,32 +2,11 @@ package clustertest
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/resp"
 )
-
-// clocks are the clocks of nodes whose processes may be away: they jump then, and
-// none of the node's timers has run meanwhile.
-type clocks struct{ ahead map[string]*atomic.Int64 }
-
-func newClocks(names ...string) *clocks {
-	c := &clocks{map[string]*atomic.Int64{}}
-	for _, n := range names {
-		c.ahead[n] = new(atomic.Int64)
-	}
-	return c
-}
-
-func (c *clocks) of(name string) func() time.Time {
-	ahead := c.ahead[name]
-	return func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-}
-
-// away lets a process wake up after d.
-func (c *clocks) away(name string, d time.Duration) { c.ahead[name].Add(int64(d)) }
 
 // TestAwayProcessLooksBeforeItServes: c is stopped for so long that a and b take it
 // for dead, take its slots over and write to them. When it wakes up, the first thing
@@ -35,8 +14,8 @@ func (c *clocks) away(name string, d time.Duration) { c.ahead[name].Add(int64(d)
 // with what it remembers.
 func TestAwayProcessLooksBeforeItServes(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		c := newClocks("a", "b", "c")
-		s.Clock = c.of
+		c := NewClocks()
+		s.Clock = c.Of
 		s.Add("a", "a")
 		s.Add("b", "a")
 		s.Add("c", "a")
@@ -55,7 +34,7 @@ func TestAwayProcessLooksBeforeItServes(t *testing.T) {
 		if v, path := s.Follow(2, "a", "SET", key, "new"); v.Text() != "OK" {
 			t.Fatalf("%v: %q", path, v.Text())
 		}
-		c.away("c", 20*time.Second)
+		c.Away("c", 20*time.Second)
 		start := time.Now()
 		v := s.Do("c", "GET", key)
 		if v.Kind == resp.Bulk && v.Text() == "old" {
@@ -95,15 +74,15 @@ func placedAt(t *testing.T, s *Sim, name string) uint16 {
 // within a round trip.
 func TestAwayButNotMissed(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		c := newClocks("a", "b")
-		s.Clock = c.of
+		c := NewClocks()
+		s.Clock = c.Of
 		s.Add("a", "a")
 		s.Add("b", "a")
 		s.Settled(watched()...)
 		pass(30 * time.Second) // as a member for longer than it will be away
 		key := keyOf(placedAt(t, s, "b"))
 		s.Do("b", "SET", key, "v")
-		c.away("b", 20*time.Second)
+		c.Away("b", 20*time.Second)
 		start := time.Now()
 		if v := s.Do("b", "GET", key); v.Text() != "v" || time.Since(start) > 50*time.Millisecond {
 			t.Errorf("%q after %s", v.Text(), time.Since(start))
@@ -118,8 +97,8 @@ func TestAwayButNotMissed(t *testing.T) {
 // anything, and nobody waits for a second.
 func TestAllAwayTogether(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		c := newClocks("a", "b", "c")
-		s.Clock = c.of
+		c := NewClocks()
+		s.Clock = c.Of
 		for _, name := range []string{"a", "b", "c"} {
 			s.Add(name, "a")
 		}
@@ -133,7 +112,7 @@ func TestAllAwayTogether(t *testing.T) {
 			}
 		}
 		for name := range keys {
-			c.away(name, time.Hour)
+			c.Away(name, time.Hour)
 		}
 		for name, key := range keys {
 			start := time.Now()
@@ -148,8 +127,8 @@ func TestAllAwayTogether(t *testing.T) {
 // a split cluster does.
 func TestAwayAndCutOff(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		c := newClocks("a", "b")
-		s.Clock = c.of
+		c := NewClocks()
+		s.Clock = c.Of
 		s.Add("a", "a")
 		s.Add("b", "a")
 		s.Settled(watched()...)
@@ -157,7 +136,7 @@ func TestAwayAndCutOff(t *testing.T) {
 		key := keyOf(placedAt(t, s, "b"))
 		s.Do("b", "SET", key, "v")
 		s.Net.Block("a", "b", true)
-		c.away("b", 20*time.Second)
+		c.Away("b", 20*time.Second)
 		for i, limit := range []time.Duration{2500 * time.Millisecond, 10 * time.Millisecond} {
 			start := time.Now()
 			if v := s.Do("b", "GET", key); v.Text() != "v" || time.Since(start) > limit {
@@ -172,12 +151,12 @@ func TestAwayAndCutOff(t *testing.T) {
 // Alone in its cluster a node has nobody to ask and never waits.
 func TestAwayAlone(t *testing.T) {
 	simulate(t, func(t *testing.T, s *Sim) {
-		c := newClocks("a")
-		s.Clock = c.of
+		c := NewClocks()
+		s.Clock = c.Of
 		s.Add("a", "a")
 		s.Settled(watched()...)
 		s.Do("a", "SET", "k", "v")
-		c.away("a", time.Hour)
+		c.Away("a", time.Hour)
 		start := time.Now()
 		if v := s.Do("a", "GET", "k"); v.Text() != "v" || time.Since(start) > 10*time.Millisecond {
 			t.Errorf("%q after %s", v.Text(), time.Since(start))

@@ -46,15 +46,6 @@ func simulate(t *testing.T, fn func(t *testing.T, s *Sim)) {
 	})
 }
 
-// keyOf finds a key of a slot.
-func keyOf(slot uint16) string {
-	for i := 0; ; i++ {
-		if k := fmt.Sprintf("k%d", i); ring.SlotString(k) == slot {
-			return k
-		}
-	}
-}
-
 // ownedBy finds a slot of a node in the View of another that passes the test.
 func ownedBy(t *testing.T, view *SimNode, owner string, also func(slot uint16) bool) uint16 {
 	t.Helper()
@@ -161,49 +152,6 @@ func TestReleaseTellsOfUnknownMember(t *testing.T) {
 	})
 }
 
-// TestCrashWhileJoining: a dies while c joins, and b knows of neither: three
-// views at once.
-func TestCrashWhileJoining(t *testing.T) {
-	for _, first := range []string{"crash", "join"} {
-		t.Run("b hears first of the "+first, func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *Sim) {
-				s.Add("a", "a")
-				s.Add("b", "a")
-				s.Settled(watched()...)
-				s.Rumours.Deaf(s.ID("b"), true)
-				c := s.Open("c", nil, "a:7001")
-				w := s.NewWatch(t)
-				if err := c.Node.Start(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				s.Net.Kill("a")
-				pass(200 * time.Millisecond)
-				b, joiner, gone := s.ID("b"), s.ID("c"), s.ID("a")
-				s.Rumours.Deaf(b, false)
-				switch first {
-				case "crash":
-					s.Rumours.Bury(b, gone)
-					w.Excuse("a", "b", true) // a is dead: what it serves, nobody reaches
-					pass(500 * time.Millisecond)
-					s.Rumours.Tell(b, joiner)
-				case "join":
-					s.Rumours.Tell(b, joiner)
-					pass(500 * time.Millisecond)
-					w.Excuse("a", "b", true)
-					s.Rumours.Bury(b, gone)
-				}
-				pass(300 * time.Millisecond)
-				w.Excuse("a", "c", true)
-				s.Rumours.Bury(joiner, gone)
-				pass(2 * time.Second)
-				w.Stop()
-				s.Kill("a")
-				s.Settled(watched()...)
-			})
-		})
-	}
-}
-
 // TestLateAnswers holds back what the old owner answers until the views have
 // changed twice.
 func TestLateAnswers(t *testing.T) {
@@ -231,32 +179,6 @@ func TestLateAnswers(t *testing.T) {
 		pass(3 * time.Second)
 		s.Kill("b")
 		s.Settled(watched()...)
-	})
-}
-
-// TestStalledRequest: a write waits in the network while its slot moves. When
-// it arrives the old owner redirects it.
-func TestStalledRequest(t *testing.T) {
-	simulate(t, func(t *testing.T, s *Sim) {
-		a := s.Add("a", "a")
-		s.Net.Block("client", "a", true)
-		b := s.Open("b", nil, "a:7001")
-		slot := uint16(0)
-		reply := make(chan resp.Value, 1)
-		if err := b.Node.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		slot = ownedBy(t, b, "b", nil)
-		go func() { reply <- s.Do("a", "SET", keyOf(slot), "late") }()
-		s.Settled(slot)
-		s.Net.Block("client", "a", false)
-		wantText(t, <-reply, fmt.Sprintf("MOVED %d b:7001", slot))
-		if n := a.Node.Engine().SlotStats(slot).Keys; n != 0 {
-			t.Fatalf("the old owner kept %d keys", n)
-		}
-		if v := s.Do("b", "GET", keyOf(slot)); !v.IsNull() {
-			t.Fatalf("the write was executed: %q", v.Text())
-		}
 	})
 }
 

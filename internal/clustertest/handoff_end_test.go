@@ -7,49 +7,6 @@ import (
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
-// TestSourceDiesDuringMove: what was not taken is lost, nothing else happens.
-func TestSourceDiesDuringMove(t *testing.T) {
-	inMove(t, set(), func(t *testing.T, m *move) {
-		m.Kill("a")
-		m.Rumours.Bury(m.ID("b"), m.ID("a"))
-		pass(2 * time.Second)
-		wantText(t, m.Do("b", "GET", m.key), "")
-		if n := m.b.Node.WindowsOpen(); n != 0 {
-			t.Errorf("%d windows are open", n)
-		}
-		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
-		wantText(t, m.Do("b", "GET", m.key), "new")
-	})
-}
-
-// TestSlotComesBackDuringMove: b leaves while a still has keys of its slots. a must
-// not serve what it kept, since b may have written since.
-func TestSlotComesBackDuringMove(t *testing.T) {
-	inMove(t, func(m *move) { set()(m); m.Do("a", "SET", m.named("d"), "x") }, func(t *testing.T, m *move) {
-		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
-		wantText(t, m.Do("b", "DEL", m.named("d")), "1")
-		if err := m.b.Node.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		wantText(t, m.Do("a", "GET", m.key), "new")
-		wantText(t, m.Do("a", "GET", m.named("d")), "")
-	})
-}
-
-// TestRestartDuringMove: b is killed and back before anybody has noticed. What it
-// had is lost; what a still keeps from before b is older, and must not come.
-func TestRestartDuringMove(t *testing.T) {
-	inMove(t, set(), func(t *testing.T, m *move) {
-		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
-		m.Kill("b")
-		pass(200 * time.Millisecond)
-		m.Add("b", "a")
-		m.Settled(m.slot)
-		wantText(t, m.Do("b", "GET", m.key), "")
-		m.quiet(t)
-	})
-}
-
 // TestWarmRestartKeepsNothingCeded: what a node kept for another is not there when
 // it comes back.
 func TestWarmRestartKeepsNothingCeded(t *testing.T) {
@@ -117,34 +74,5 @@ func TestDrainWaitsForTheTaker(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantText(t, m.Do("a", "GET", m.key), "new")
-	})
-}
-
-// TestCancelledJoin: the joiner dies in the middle. What it had not taken yet is
-// dropped, since it may have written newer values; what is written afterwards stays.
-func TestCancelledJoin(t *testing.T) {
-	inMove(t, set(), func(t *testing.T, m *move) {
-		wantText(t, m.Do("b", "SET", m.key, "new"), "OK")
-		m.Kill("b")
-		m.Rumours.Bury(m.ID("a"), m.ID("b"))
-		m.Settled(m.slot)
-		wantText(t, m.Do("a", "GET", m.key), "")
-		wantText(t, m.Do("a", "SET", m.key, "newer"), "OK")
-		pass(11 * time.Minute)
-		wantText(t, m.Do("a", "GET", m.key), "newer")
-	})
-}
-
-// TestFlushEndsHandoff: neither node keeps or waits for anything from before.
-func TestFlushEndsHandoff(t *testing.T) {
-	inMove(t, set(), func(t *testing.T, m *move) {
-		wantText(t, m.Do("b", "FLUSHALL"), "OK")
-		if n := m.b.Node.WindowsOpen(); n != 0 {
-			t.Errorf("%d windows are open", n)
-		}
-		wantText(t, m.Do("a", "FLUSHALL"), "OK")
-		if n := m.a.Node.CededSlots(); n != 0 {
-			t.Errorf("%d slots are kept", n)
-		}
 	})
 }

@@ -10,33 +10,6 @@ import (
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
-// TestLateAnswer: the old owner does not answer in time. The request goes on
-// without; what comes later is taken only where nothing has been written.
-func TestLateAnswer(t *testing.T) {
-	for _, written := range []bool{false, true} {
-		t.Run(fmt.Sprintf("written meanwhile: %v", written), func(t *testing.T) {
-			inMove(t, set(), func(t *testing.T, m *move) {
-				wantText(t, m.Do("b", "GET", m.named("Z")), "") // the link is open
-				m.Net.Block("a", "b", true)
-				began := time.Now()
-				wantText(t, m.Do("b", "GET", m.key), "")
-				if d := time.Since(began); d < 10*time.Millisecond || d > 15*time.Millisecond {
-					t.Errorf("the request took %v", d)
-				}
-				want := "old"
-				if written {
-					want = "new"
-					wantText(t, m.Do("b", "SET", m.key, want), "OK")
-				}
-				pass(100 * time.Millisecond)
-				m.Net.Block("a", "b", false)
-				pass(100 * time.Millisecond)
-				wantText(t, m.Do("b", "GET", m.key), want)
-			})
-		})
-	}
-}
-
 // TestPausedOwnerDoesNotSlowDown: after a few requests in vain nobody waits for the
 // old owner for a while.
 func TestPausedOwnerDoesNotSlowDown(t *testing.T) {

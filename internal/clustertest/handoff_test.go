@@ -151,7 +151,7 @@ func inMove(t *testing.T, setup func(m *move), fn func(t *testing.T, m *move)) {
 		m := &move{Sim: s, a: s.Add("a", "a"), b: s.Open("b", atOnce, "a:7001")}
 		m.b.Node.PauseTransfer(true)
 		// Where it will be: the same two nodes in a View.
-		m.slot = slotOfSecond(t)
+		m.slot = slotsOfSecond(t)[0]
 		m.key = keyOf(m.slot)
 		setup(m)
 		if err := m.b.Node.Start(t.Context()); err != nil {
@@ -165,14 +165,17 @@ func inMove(t *testing.T, setup func(m *move), fn func(t *testing.T, m *move)) {
 	})
 }
 
-// slotOfSecond finds a slot that b takes over when it joins a.
-func slotOfSecond(t *testing.T) (slot uint16) {
+// slotsOfSecond finds slots that b takes over when it joins a.
+func slotsOfSecond(t *testing.T) (slots []uint16) {
 	simulateInside(t, func(s *Sim) {
 		s.Add("a", "a")
 		b := s.Add("b", "a")
-		slot = ownedBy(t, b, "b", func(slot uint16) bool { return slot > 300 })
+		for slot := uint16(300); len(slots) < 64; slot++ {
+			slots = append(slots, ownedBy(t, b, "b", func(at uint16) bool { return at >= slot }))
+			slot = slots[len(slots)-1]
+		}
 	})
-	return slot
+	return slots
 }
 
 // simulateInside runs a second cluster within the bubble of the first.
@@ -203,7 +206,7 @@ func set(args ...string) func(m *move) {
 // TestFirstUseAfterMove: whatever command comes first, it finds what the previous
 // owner has, and what it leaves stays when the rest comes.
 func TestFirstUseAfterMove(t *testing.T) {
-	for _, tc := range []struct {
+	cases := []struct {
 		args  string // K is the key, with the value "old", N one with "7", Z an absent one
 		reply string
 		after string // of K, when everything has come
@@ -236,92 +239,42 @@ func TestFirstUseAfterMove(t *testing.T) {
 		{"COPY K Z", "1", "old"},
 		{"COPY N K", "0", "old"},
 		{"TOUCH K", "1", "old"},
-	} {
-		t.Run(tc.args, func(t *testing.T) {
-			inMove(t, func(m *move) { set()(m); m.Do("a", "SET", m.named("N"), "7") }, func(t *testing.T, m *move) {
-				args := strings.Fields(tc.args)
-				for i, a := range args {
-					switch a {
-					case "K":
-						args[i] = m.key
-					case "N", "Z":
-						args[i] = m.named(a)
-					}
-				}
-				wantText(t, m.Do("b", args...), tc.reply)
-				m.release(t)
-				wantText(t, m.Do("b", "GET", m.key), tc.after)
-			})
-		})
 	}
-}
-
-// TestMoveKeepsTTL: the time to live goes on while a key moves, and never grows.
-func TestMoveKeepsTTL(t *testing.T) {
-	for _, how := range []string{"a request asks", "unasked"} {
-		t.Run(how, func(t *testing.T) {
-			var start time.Time
-			inMove(t, func(m *move) { start = time.Now(); set("PX", "10000")(m) }, func(t *testing.T, m *move) {
-				pass(3 * time.Second)
-				if how == "unasked" {
-					m.release(t)
+	simulate(t, func(t *testing.T, s *Sim) { // one cluster: a case has a slot of its own
+		a, b := s.Add("a", "a"), s.Open("b", atOnce, "a:7001")
+		b.Node.PauseTransfer(true)
+		slots := slotsOfSecond(t)
+		moves := make([]*move, len(cases))
+		for i := range cases {
+			m := &move{Sim: s, a: a, b: b, slot: slots[i], key: keyOf(slots[i])}
+			moves[i] = m
+			set()(m)
+			wantText(t, m.Do("a", "SET", m.named("N"), "7"), "OK")
+		}
+		if err := b.Node.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Settled(slots...)
+		for i, tc := range cases {
+			m := moves[i]
+			args := strings.Fields(tc.args)
+			for i, a := range args {
+				switch a {
+				case "K":
+					args[i] = m.key
+				case "N", "Z":
+					args[i] = m.named(a)
 				}
-				left := m.Do("b", "PTTL", m.key).Int
-				if most := 10_000 - time.Since(start).Milliseconds(); left > most || left < most-50 {
-					t.Fatalf("%d ms are left, want up to %d", left, most)
-				}
-				pass(7 * time.Second)
-				m.release(t)
-				wantText(t, m.Do("b", "GET", m.key), "")
-			})
-		})
-	}
-}
-
-// TestExpiryDuringMove: a key that expires at the old owner, or on its way, is gone.
-func TestExpiryDuringMove(t *testing.T) {
-	inMove(t, set("PX", "2000"), func(t *testing.T, m *move) {
-		pass(2500 * time.Millisecond)
-		wantText(t, m.Do("b", "GET", m.key), "")
-		m.release(t)
-		wantText(t, m.Do("b", "GET", m.key), "")
+			}
+			if got := m.Do("b", args...).Text(); got != tc.reply {
+				t.Errorf("%s: %q, want %q", tc.args, got, tc.reply)
+			}
+		}
+		moves[0].release(t)
+		for i, tc := range cases {
+			if got := moves[i].Do("b", "GET", moves[i].key).Text(); got != tc.after {
+				t.Errorf("%s: then K is %q, want %q", tc.args, got, tc.after)
+			}
+		}
 	})
-}
-
-// TestNothingComesBack: what was taken away at the new owner is not pulled again,
-// and a newer value is not overwritten.
-func TestNothingComesBack(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		do   func(t *testing.T, m *move)
-		want string
-	}{
-		{"after DEL", func(t *testing.T, m *move) { m.Do("b", "DEL", m.key) }, ""},
-		{"after SET and DEL", func(t *testing.T, m *move) { m.Do("b", "SET", m.key, "new"); m.Do("b", "DEL", m.key) }, ""},
-		{"after EXPIRE and local expiry", func(t *testing.T, m *move) { m.Do("b", "PEXPIRE", m.key, "100"); pass(200 * time.Millisecond) }, ""},
-		{"after SET with a TTL and local expiry", func(t *testing.T, m *move) {
-			m.Do("b", "SET", m.key, "new", "PX", "100")
-			pass(200 * time.Millisecond)
-		}, ""},
-		{"after SET", func(t *testing.T, m *move) { m.Do("b", "SET", m.key, "new") }, "new"},
-		{"a newer value was evicted", func(t *testing.T, m *move) {
-			m.Do("b", "SET", m.key, "new")
-			e := m.b.Node.Engine()
-			tx := e.LockAny(m.slot)
-			tx.Invalidate([]byte(m.key)) // touches, as an eviction does
-			tx.Unlock()
-		}, ""},
-		{"FLUSHALL at both", func(t *testing.T, m *move) { m.Do("a", "FLUSHALL"); m.Do("b", "FLUSHALL") }, ""},
-		{"FLUSHALL at the new owner", func(t *testing.T, m *move) { m.Do("b", "FLUSHALL") }, ""},
-		{"FLUSHALL at the old owner", func(t *testing.T, m *move) { m.Do("a", "FLUSHALL") }, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			inMove(t, set(), func(t *testing.T, m *move) {
-				tc.do(t, m)
-				wantText(t, m.Do("b", "GET", m.key), tc.want)
-				m.release(t)
-				wantText(t, m.Do("b", "GET", m.key), tc.want)
-			})
-		})
-	}
 }

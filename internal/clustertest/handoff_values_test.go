@@ -9,37 +9,7 @@ import (
 
 	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/resp"
-	"github.com/ringcache/ringcache/internal/ring"
 )
-
-// TestEndsOfTheSlots: the first and the last slot move as all others do.
-func TestEndsOfTheSlots(t *testing.T) {
-	simulate(t, func(t *testing.T, s *Sim) {
-		s.Add("a", "a")
-		r := s.routed(t)
-		defer r.Close()
-		ends := []string{keyOf(0), keyOf(16383)}
-		for _, k := range ends {
-			call(t, r, "SET", k, k)
-		}
-		moved := map[string]bool{}
-		for _, name := range []string{"b", "c", "d", "e", "f", "g", "h", "i"} {
-			if moved[ends[0]] && moved[ends[1]] {
-				return
-			}
-			n := s.Open(name, atOnce, "a:7001")
-			if err := n.Node.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			s.Settled(0, 16383)
-			for _, k := range ends {
-				moved[k] = moved[k] || n.Node.Serving(ring.SlotString(k))
-				wantText(t, call(t, r, "GET", k), k)
-			}
-		}
-		t.Fatalf("moved: %v, which shows nothing", moved)
-	})
-}
 
 // TestValuesWhileNodesComeAndGo: clients write, delete and read while nodes join,
 // leave, and are killed and replaced before anybody notices. A read finds the latest

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,8 @@ type MemNet struct {
 	conns     map[*memConn]struct{}
 	blocked   map[[2]string]bool
 	changed   chan struct{} // closed and replaced when blocked changes
+
+	rate atomic.Int64 // bytes per second of each connection and direction; 0: no limit
 }
 
 // NewMemNet makes an empty network.
@@ -41,9 +44,34 @@ func (n *MemNet) Block(a, b string, on bool) {
 	n.changed = make(chan struct{})
 }
 
+// Rate sets how many bytes per second each direction of a connection carries; 0: as
+// many as there are.
+func (n *MemNet) Rate(bytes int) { n.rate.Store(int64(bytes)) }
+
+// carrying is how long a number of bytes is on its way.
+func (n *MemNet) carrying(bytes int) time.Duration {
+	d := latency
+	if rate := n.rate.Load(); rate > 0 {
+		d += time.Duration(int64(bytes) * int64(time.Second) / rate)
+	}
+	return d
+}
+
 // Cut resets the connections between two nodes; new ones may be opened.
 func (n *MemNet) Cut(a, b string) {
 	n.closeWhere(func(c *memConn) bool { return pair(c.from, c.to) == pair(a, b) })
+}
+
+// Drop lets the connections between two nodes go silent for good: what is written to
+// them is lost, and nobody is told. New ones may be opened.
+func (n *MemNet) Drop(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		if pair(c.from, c.to) == pair(a, b) {
+			c.lost.Store(true)
+		}
+	}
 }
 
 // Kill resets every connection of a node and refuses new ones.
@@ -182,19 +210,23 @@ type memConn struct {
 	from, to string
 	once     sync.Once
 	done     chan struct{}
+	lost     atomic.Bool // see MemNet.Drop
 
 	mu       sync.Mutex
 	deadline time.Time // of writes
 }
 
 func (c *memConn) Write(b []byte) (int, error) {
-	if err := c.pause(latency, nil); err != nil {
+	if err := c.pause(c.net.carrying(len(b)), nil); err != nil {
 		return 0, err
 	}
 	for gate := c.net.gate(c.from, c.to); gate != nil; gate = c.net.gate(c.from, c.to) {
 		if err := c.pause(0, gate); err != nil {
 			return 0, err
 		}
+	}
+	if c.lost.Load() {
+		return len(b), nil
 	}
 	return c.Conn.Write(b)
 }

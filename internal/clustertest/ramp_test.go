@@ -365,6 +365,33 @@ func TestOwnerDiesBeforeFirstStep(t *testing.T) {
 	})
 }
 
+// TestOwnersDieBesideAnotherJoiner: two joiners wait when all owners die, and the
+// second one hears nothing more of the first, whose turn it is. It does not wait for
+// that: somebody has to own the slots.
+func TestOwnersDieBesideAnotherJoiner(t *testing.T) {
+	simulate(t, func(t *testing.T, s *Sim) {
+		a := s.Add("a", "a")
+		b := s.Add("b", "a")
+		s.Settled(watched()...)
+		fill(t, s, a, b)
+		halfway(t, s, "c")
+		for _, name := range []string{"d", "e"} {
+			if err := s.Open(name, nil, "a:7001").Node.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Rumours.Mute(s.ID("d"), true)
+		for _, name := range []string{"a", "b", "c"} {
+			s.Kill(name)
+			s.Rumours.Forget(s.ID(name))
+		}
+		follow(t, s.Get("e"), isActive(s, "e"), func(*topology.View) {})
+		s.Rumours.Mute(s.ID("d"), false)
+		s.Rumours.Tell(s.ID("e"), s.ID("d"))
+		s.Settled(watched()...)
+	})
+}
+
 // TestJoinerRestarts: a joiner that is half way dies and is back before anybody
 // noticed. It goes on where it was, and no slot goes back and forth.
 func TestJoinerRestarts(t *testing.T) {

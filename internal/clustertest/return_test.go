@@ -18,8 +18,8 @@ func TestReturn(t *testing.T) {
 	for _, tc := range []struct{ replicas, keys, used, lost int }{{0, 600, 60, 540}, {1, 600, 60, 0}} {
 		t.Run(fmt.Sprint(tc.replicas, " copies"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *Sim) {
-				c := newClocks("a", "b", "c")
-				s.Clock = c.of
+				c := NewClocks()
+				s.Clock = c.Of
 				s.Change = func(o *node.Options) { o.Replicas = tc.replicas }
 				for _, name := range []string{"a", "b", "c"} {
 					s.Add(name, "a")
@@ -46,7 +46,7 @@ func TestReturn(t *testing.T) {
 						t.Fatalf("%v: %q", path, v.Text())
 					}
 				}
-				c.away("c", 20*time.Second)
+				c.Away("c", 20*time.Second)
 				s.Do("c", "GET", waits)
 				s.Rumours.Deaf(s.ID("c"), false)
 				for _, at := range []string{"a", "b"} {

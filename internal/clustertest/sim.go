@@ -15,9 +15,14 @@ import (
 	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/node"
 	"github.com/ringcache/ringcache/internal/resp"
+	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/server"
 	"github.com/ringcache/ringcache/internal/topology"
 )
+
+// probesEnd is how long memberlist takes at most to end a probe that is under way
+// when it is closed.
+const probesEnd = 4 * time.Second
 
 // Sim is a cluster on a MemNet with Rumours. Use it inside synctest.Test.
 type Sim struct {
@@ -25,6 +30,10 @@ type Sim struct {
 	Net     *MemNet
 	Rumours *Rumours
 	Nodes   []*SimNode // in the order of Add; dead ones stay
+
+	// Gossip makes the membership of the nodes that are opened from then on a real
+	// one; nil: Rumours.
+	Gossip *GossipNet
 
 	// Clock gives a node and its server a clock of their own, which may jump as that
 	// of a process that was stopped does; nil: the bubble's.
@@ -96,6 +105,9 @@ func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *Si
 	o := node.Options{ID: id, Cluster: "test", Host: name, Port: 7001, Weight: 1, JoinTimeout: 2 * time.Second,
 		Discovery: fixed(seeds), StartMembership: s.Rumours.Start, Dialer: s.Net.Dialer(name), Now: time.Now,
 		Engine: engine.Options{MaxBytes: 64 << 20, NoBackground: true}, Logger: slog.New(slog.DiscardHandler)}
+	if s.Gossip != nil {
+		o.StartMembership, o.JoinTimeout = s.Gossip.Start(name), 10*time.Second
+	}
 	var now func() time.Time
 	if s.Clock != nil {
 		now = s.Clock(name)
@@ -110,7 +122,7 @@ func (s *Sim) Open(name string, change func(*node.Options), seeds ...string) *Si
 	if sn.Node, err = node.Open(o); err != nil {
 		s.tb.Fatal(err)
 	}
-	sn.srv, err = server.New(server.Options{Listener: s.Net.Listen(name, sn.Addr), Handler: handler{sn.Node}, Logger: o.Logger, Now: now})
+	sn.srv, err = server.New(server.Options{Listener: s.Net.Listen(name, sn.Addr), Handler: handler{sn.Node}, Logger: o.Logger, Now: now, MaxValue: o.Engine.MaxValue})
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -158,6 +170,9 @@ func (s *Sim) Get(name string) *SimNode {
 func (s *Sim) Kill(name string) {
 	n := s.Get(name)
 	n.dead = true
+	if s.Gossip != nil {
+		s.Gossip.Kill(name)
+	}
 	s.Net.Kill(name)
 	s.close(n)
 }
@@ -168,13 +183,16 @@ func (s *Sim) close(n *SimNode) {
 	_ = n.Node.Close()
 }
 
-// Close ends every node.
+// Close ends every node, and waits until nothing of them is left.
 func (s *Sim) Close() {
 	for _, n := range s.Nodes {
 		if !n.dead {
 			n.dead = true
 			s.close(n)
 		}
+	}
+	if s.Gossip != nil {
+		<-time.After(probesEnd)
 	}
 }
 
@@ -265,4 +283,13 @@ func (s *Sim) Follow(most int, at string, args ...string) (resp.Value, []string)
 	}
 	s.tb.Fatalf("redirects do not end: %v", path)
 	return resp.Value{}, nil
+}
+
+// keyOf finds a key of a slot.
+func keyOf(slot uint16) string {
+	for i := 0; ; i++ {
+		if k := fmt.Sprintf("k%d", i); ring.SlotString(k) == slot {
+			return k
+		}
+	}
 }

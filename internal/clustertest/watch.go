@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,22 +18,44 @@ func watched() []uint16 {
 }
 
 // Watch looks every half millisecond of virtual time at who serves the watched
-// slots, and fails the test if two nodes serve one that are not excused.
+// slots, and reports the first time that two nodes serve one and are not excused.
 type Watch struct {
-	sim  *Sim
-	stop chan struct{}
-	done sync.WaitGroup
+	stop   chan struct{}
+	done   sync.WaitGroup
+	report func(what string)
 
 	mu      sync.Mutex
+	nodes   []*SimNode
 	excused map[[2]string]bool
 }
 
-// NewWatch starts looking; Stop ends it.
-func (s *Sim) NewWatch(tb testing.TB) *Watch {
-	w := &Watch{sim: s, stop: make(chan struct{}), excused: map[[2]string]bool{}}
-	nodes := append([]*SimNode(nil), s.Nodes...)
-	w.done.Go(func() { w.run(tb, nodes) }) // ends with Stop
+// NewWatch starts looking at the nodes that are there; what it reports fails the
+// test. Stop ends it.
+func (s *Sim) NewWatch(tb testing.TB) *Watch { return s.watch(func(what string) { tb.Error(what) }) }
+
+func (s *Sim) watch(report func(what string)) *Watch {
+	w := &Watch{stop: make(chan struct{}), report: report, excused: map[[2]string]bool{}}
+	for _, n := range s.Nodes {
+		if !n.dead {
+			w.nodes = append(w.nodes, n)
+		}
+	}
+	w.done.Go(w.run) // ends with Stop
 	return w
+}
+
+// Add looks at one more node from now on, Remove at one less.
+func (w *Watch) Add(n *SimNode) {
+	w.mu.Lock()
+	w.nodes = append(w.nodes, n)
+	w.mu.Unlock()
+}
+
+// Remove: see Add.
+func (w *Watch) Remove(n *SimNode) {
+	w.mu.Lock()
+	w.nodes = slices.DeleteFunc(w.nodes, func(o *SimNode) bool { return o == n })
+	w.mu.Unlock()
 }
 
 // Excuse says whether two nodes may serve one slot: while one takes the other
@@ -49,7 +72,7 @@ func (w *Watch) Stop() {
 	w.done.Wait()
 }
 
-func (w *Watch) run(tb testing.TB, nodes []*SimNode) {
+func (w *Watch) run() {
 	slots := watched()
 	t := time.NewTicker(500 * time.Microsecond)
 	defer t.Stop()
@@ -59,28 +82,29 @@ func (w *Watch) run(tb testing.TB, nodes []*SimNode) {
 		case <-w.stop:
 			return
 		}
-		for _, slot := range slots {
-			if what := w.look(nodes, slot); what != "" {
-				tb.Error(what)
-				return
-			}
+		if what := w.look(slots); what != "" {
+			w.report(what)
+			return
 		}
 	}
 }
 
-func (w *Watch) look(nodes []*SimNode, slot uint16) string {
-	var by []string
-	for _, n := range nodes {
-		if n.Node.Serving(slot) {
-			by = append(by, n.Name)
-		}
-	}
+func (w *Watch) look(slots []uint16) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, a := range by {
-		for _, b := range by[i+1:] {
-			if !w.excused[pair(a, b)] {
-				return fmt.Sprintf("slot %d is served by %s and %s at once", slot, a, b)
+	var by []string
+	for _, slot := range slots {
+		by = by[:0]
+		for _, n := range w.nodes {
+			if n.Node.Serving(slot) {
+				by = append(by, n.Name)
+			}
+		}
+		for i, a := range by {
+			for _, b := range by[i+1:] {
+				if !w.excused[pair(a, b)] {
+					return fmt.Sprintf("slot %d is served by %s and %s at once", slot, a, b)
+				}
 			}
 		}
 	}
