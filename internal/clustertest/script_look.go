@@ -119,7 +119,7 @@ func (r *scriptRun) moving() string {
 // waitCopied waits until all that nodes serve has so many copies.
 func (r *scriptRun) waitCopied(words []string) error {
 	if len(words) < 2 {
-		return errors.New("wait copied; allowed: wait copied N NODE...")
+		return errors.New("wait copied; allowed: wait copied, a number, and names of nodes")
 	}
 	for _, name := range words[1:] {
 		got := ""

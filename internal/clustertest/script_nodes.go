@@ -309,7 +309,7 @@ func (r *scriptRun) cut(c *scriptCall) (string, error) {
 func (r *scriptRun) groups(words []string, at string) (left, right []string, err error) {
 	i := slices.Index(words, at)
 	if i < 1 || i == len(words)-1 {
-		return nil, nil, fmt.Errorf("no names on both sides of %q; allowed: NODE... %s NODE...", at, at)
+		return nil, nil, fmt.Errorf("no names on both sides of %q; allowed: names of nodes, %s, names of nodes", at, at)
 	}
 	known := r.everybody()
 	left, right = words[:i], words[i+1:]
