@@ -256,8 +256,7 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 	for _, r := range served {
 		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
 			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self && !b.isExact(uint16(s), peer) {
-				b.dropCopies(uint16(s))
-				b.slots.DropSlot(uint16(s))
+				b.dropCopies(uint16(s)) // and the content
 			}
 			if member && b.gained.Has(uint16(s)) {
 				b.noteOffer(uint16(s), Cession{Peer: peer})

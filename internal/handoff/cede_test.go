@@ -140,6 +140,41 @@ func TestReminderKeepsTheWindow(t *testing.T) {
 	}
 }
 
+// TestOwnContentGoesWhereAnotherServed: who meets a member that served its slot too, or may
+// take what that one kept, drops what it has of it: the other side may have newer writes.
+func TestOwnContentGoesWhereAnotherServed(t *testing.T) {
+	for name, event := range map[string]func(b *Barrier, a Ask){
+		"it served until now": func(b *Barrier, a Ask) { b.Agreed(a, slot0) },
+		"it kept the content, and the answer that said so was lost": func(b *Barrier, a Ask) {
+			b.Offered(a, []Offer{{a.ID, slot0}})
+		},
+		"it did not serve": func(b *Barrier, a Ask) { b.Agreed(a, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, s, asks := taker(t, 0, 2)
+			s.cell(0).value = 3
+			event(b, asks[0])
+			if kept := s.cell(0).value == 3; kept != (name == "it did not serve") {
+				t.Errorf("kept: %v", kept)
+			}
+		})
+	}
+	t.Run("it comes while this one serves", func(t *testing.T) {
+		b, s, _ := taker(t)
+		s.cell(0).value = 3
+		if !s.on[0] {
+			t.Fatal("it does not serve")
+		}
+		asks := b.Adopt(targets([]int{0, 1}, []int{1}))
+		if len(asks) != 1 {
+			t.Fatalf("%d asks", len(asks))
+		}
+		if b.Agreed(asks[0], slot0); s.cell(0).value != 0 {
+			t.Error("what it had before is still there")
+		}
+	})
+}
+
 // TestOpensWithWindow: what was offered may be taken once the slot is open.
 func TestOpensWithWindow(t *testing.T) {
 	b, s, asks := taker(t, 0, 2)

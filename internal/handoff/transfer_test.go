@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,13 @@ func (p *pair) begin() {
 	p.giver.Cede(p.slot, p.to)
 	p.taker.OpenWindow(p.slot, p.from)
 	p.taker.SetServing(p.slot, true)
+}
+
+// done is what the source was told of.
+func (p *pair) done() []Range {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.told)
 }
 
 // slow sets how long a call and a batch take.
@@ -216,14 +224,14 @@ func TestDeclineKeepsTheWindow(t *testing.T) {
 		p.begin()
 		p.taker.Decline(p.slot, p.from)
 		<-time.After(time.Second)
-		if len(p.told) != 0 {
-			t.Errorf("the source was told that %v is done", p.told)
+		if told := p.done(); len(told) != 0 {
+			t.Errorf("the source was told that %v is done", told)
 		}
 		p.want("k", "v")
 		p.taker.Decline(p.slot, Cession{p.from.Peer, p.from.Ask + 1})
 		<-time.After(time.Second)
-		if len(p.told) != 1 {
-			t.Errorf("the source was told %v", p.told)
+		if told := p.done(); len(told) != 1 {
+			t.Errorf("the source was told %v", told)
 		}
 	})
 }
