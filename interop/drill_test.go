@@ -149,7 +149,11 @@ func (d *rueidisDriver) Get(ctx context.Context, key string) ([]byte, bool, erro
 func (d *rueidisDriver) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, drillTimeout)
 	defer cancel()
-	return d.c.Do(ctx, d.c.B().Set().Key(key).Value(rueidis.BinaryString(value)).Px(ttl.Round(time.Millisecond)).Build()).Error()
+	set := d.c.B().Set().Key(key).Value(rueidis.BinaryString(value))
+	if ttl == 0 {
+		return d.c.Do(ctx, set.Build()).Error()
+	}
+	return d.c.Do(ctx, set.Px(ttl.Round(time.Millisecond)).Build()).Error()
 }
 
 func (d *rueidisDriver) Del(ctx context.Context, key string) error {
