@@ -90,20 +90,21 @@ func (r *Router) Silent(slot uint16) bool {
 }
 
 // Refused tells whether a call failed because its node could not be reached at all:
-// nobody listens there, or nobody answered the dial.
-func Refused(err error) bool { return err != nil && (kindOf(err) == kindRefused || isNoRoute(err)) }
+// nobody listens there, or nobody answered the dial. A deadline that passed while a
+// connection was there, or is about to be, is not that.
+func Refused(err error) bool {
+	k := kindOf(err)
+	return k == kindRefused || k == kindDial && isNoRoute(err)
+}
 
 // isUnreachable tells whether no connection to the node can be had, after one broke: its
 // process is gone then, or the network. Otherwise it may just have given that one up.
 func (e *endpoint) isUnreachable(ctx context.Context, until time.Time) bool {
 	_, err := e.get(ctx, until)
-	switch kindOf(err) {
-	case kindRefused:
-		return true
-	case kindTimeout:
+	if kindOf(err) == kindTimeout {
 		return ctx.Err() == nil && e.isSilent(time.Now())
 	}
-	return err != nil && isNoRoute(err)
+	return Refused(err)
 }
 
 // isNoRoute tells whether a dial failed because nobody answered it. A node that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,27 @@ func TestReadsMoveToCopies(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+// TestLateIsNotRefused: who asks whether a node is gone is not told so of one that was
+// late, whoever's deadline it was.
+func TestLateIsNotRefused(t *testing.T) {
+	withCopies(t, func(o *RouterOptions) { o.OwnersOnly = true }, func(t *testing.T, c *fakeCluster, r *Router, k string) {
+		c.nodes[2].set(func() { c.nodes[2].script = hang })
+		ctx, cancel := context.WithTimeout(t.Context(), DefaultTimeout/2)
+		defer cancel()
+		if _, err := r.Do(ctx, []byte("GET"), []byte(k)); err == nil || Refused(err) {
+			t.Errorf("the caller's deadline: %v", err)
+		}
+		if _, _, err := do(t, r, "GET", k); err == nil || Refused(err) {
+			t.Errorf("the router's deadline: %v", err)
+		}
+	})
+	for _, cause := range []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH, context.DeadlineExceeded} {
+		if err := dialError("n3:1", cause); !Refused(err) {
+			t.Errorf("a dial: %v", err)
+		}
 	}
 }
 
