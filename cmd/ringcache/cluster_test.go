@@ -109,7 +109,7 @@ func TestClusterCommands(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	plan := shape(clusterCmd(t, addrs[0], "plan", "add"))
-	contains(t, plan, "change add 1 of weight 1 (an estimate: the slots depend on the IDs of the new nodes)\nmoves ", "\nNODE SLOTS AFTER KEYS AFTER BYTES AFTER\n", "\nFROM TO SLOTS KEYS BYTES\nADDR new-1 ")
+	contains(t, plan, "change add 1 of weight 1 (an estimate: the slots depend on the IDs of the new nodes)\nmoves ", "\nNODE SLOTS AFTER KEYS AFTER BYTES AFTER\n", "\nFROM TO SLOTS KEYS BYTES\n", "\nADDR new-1 ")
 	if p := clusterJSON[operate.Plan](t, addrs[0], "plan", "remove", first.Addr); !p.Exact || p.Slots != first.Slots || len(p.Moves) != 1 {
 		t.Errorf("%+v", p)
 	}
