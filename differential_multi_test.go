@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ringcache/ringcache"
 )
@@ -69,14 +68,7 @@ func TestTransactionsAgainstRedis(t *testing.T) {
 		}
 		commands = n
 	}
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("RINGCACHE_DIFF_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("RINGCACHE_DIFF_SEED: %v", err)
-		}
-		seed = n
-	}
+	seed := diffSeed(t)
 	redisAddr := startRedis(t)
 	node, err := ringcache.Open(ringcache.Options{Addr: "127.0.0.1:0", MaxMemory: 64 << 20})
 	if err != nil {

@@ -31,7 +31,7 @@ func newCachedReader(t *testing.T, f *fleet) *cachedReader {
 
 func (r *cachedReader) get(key string) (value string, found, cached bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	v := r.c.DoCache(ctx, r.c.B().Get().Key(key).Cache(), time.Minute)
 	value, err := v.ToString()
@@ -44,7 +44,7 @@ func (r *cachedReader) get(key string) (value string, found, cached bool) {
 // kept reads until the value comes from the cache: what is on its way goes first.
 func (r *cachedReader) kept(f *fleet, key, want string, there bool) {
 	r.t.Helper()
-	f.await(5*time.Second, "the cache to keep "+key, func() error {
+	f.await(patience, "the cache to keep "+key, func() error {
 		if v, found, cached := r.get(key); v != want || found != there || !cached {
 			return errors.New("got " + v)
 		}
@@ -83,7 +83,7 @@ func TestClientSideCacheIsNeverStale(t *testing.T) {
 			if err := g.Set(ctx, key, "short", 300*time.Millisecond).Err(); err != nil {
 				t.Fatal(err)
 			}
-			f.await(5*time.Second, "the key to expire in the cache", func() error {
+			f.await(patience, "the key to expire in the cache", func() error {
 				if _, found, cached := r.get(key); found || !cached {
 					return errors.New("it is still there")
 				}
@@ -96,7 +96,7 @@ func TestClientSideCacheIsNeverStale(t *testing.T) {
 			}
 			r.kept(f, some[5], "before", true)
 			f.add("--redis-version", version)
-			f.settled(3, 10*time.Second)
+			f.settled(3, patience)
 			// Slots that moved begin empty. Whatever is there now was not read from
 			// the cache of before.
 			for _, k := range some {

@@ -125,7 +125,7 @@ func TestJoinDisturbsOnlyTheMovedShare(t *testing.T) {
 			w := startWatch(t, stores(t, f)[i])
 			before := owners(t, f)
 			f.add()
-			took := f.settled(4, 15*time.Second)
+			took := f.settled(4, patience)
 			w.untilQuiet(t, f)
 			after := owners(t, f)
 			w.end()
@@ -142,7 +142,7 @@ func TestJoinDisturbsOnlyTheMovedShare(t *testing.T) {
 func (w *watch) untilQuiet(t *testing.T, f *fleet) {
 	t.Helper()
 	start := w.reads.Load()
-	f.await(30*time.Second, "the readers to go round", func() error {
+	f.await(2*patience, "the readers to go round", func() error {
 		if w.reads.Load()-start < 3*changeKeys {
 			return errors.New("still reading")
 		}
@@ -182,7 +182,7 @@ func TestKillDisturbsOnlyTheLostShareAndSlotsReturnWithin6Seconds(t *testing.T) 
 			}
 			f.kill(victim)
 			back := f.outage(slotsBack, s, lost)
-			f.settled(3, 10*time.Second)
+			f.settled(3, patience)
 			w.untilQuiet(t, f)
 			after := owners(t, f)
 			w.end()
@@ -248,7 +248,7 @@ func TestLastNodeServesAllSlots(t *testing.T) {
 	f := startFleet(t, 3)
 	f.kill(f.procs[2])
 	f.kill(f.procs[1])
-	f.settled(1, 15*time.Second)
+	f.settled(1, patience)
 	f.outage(slotsBack, stores(t, f)[0], keyPerSlot())
 }
 
@@ -271,7 +271,7 @@ func TestRestartFasterThanDetection(t *testing.T) {
 		}
 	}
 	back := f.outageByGet(slotsBack, s, lost)
-	f.settled(3, 10*time.Second)
+	f.settled(3, patience)
 	after := owners(t, f)
 	t.Logf("%d slots of the restarted node answered after %v", len(lost), back.Round(10*time.Millisecond))
 	for _, p := range f.procs {

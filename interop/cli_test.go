@@ -69,13 +69,20 @@ func TestRedisCLIModes(t *testing.T) {
 		"scan":    {[]string{"--scan", "--pattern", "gi*"}, 0, `^giant\n$`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"-p", port(owner.addr)}, tc.args...)
+			args, want := append([]string{"-p", port(owner.addr)}, tc.args...), regexp.MustCompile(tc.want)
 			d := tc.d
 			if d == 0 {
-				d = 20 * time.Second
+				d = patience
 			}
 			out := cliFor(t, d, args...)
-			if !regexp.MustCompile(tc.want).MatchString(out) {
+			for range 4 { // a busy machine may keep it from what it prints in time
+				if tc.d == 0 || want.MatchString(out) {
+					break
+				}
+				d *= 2
+				out = cliFor(t, d, args...)
+			}
+			if !want.MatchString(out) {
 				t.Errorf("%s does not look like %s", out[:min(len(out), 1500)], tc.want)
 			}
 		})

@@ -300,7 +300,7 @@ func (c *consistency) run(d time.Duration, seed uint64) {
 		<-time.After(500*time.Millisecond + time.Duration(rnd.Int64N(int64(1500*time.Millisecond))))
 		c.harm(rnd)
 	}
-	c.f.settled(len(c.f.procs), 15*time.Second)
+	c.f.settled(len(c.f.procs), patience)
 	<-time.After(500 * time.Millisecond)
 	close(c.stop)
 	c.wg.Wait()

@@ -3,5 +3,6 @@
 // redis-benchmark.
 // It is a module of its own so that their dependencies never reach a user of
 // ring-cache. It talks to the server over sockets only; of the main module it
-// imports internal/drill, whose checker and scenarios the stock clients drive too.
+// imports internal/drill, whose checker and scenarios the stock clients drive too, and
+// internal/child, which finds free ports.
 package interop

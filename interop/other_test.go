@@ -46,7 +46,7 @@ func ioredis(t *testing.T) string {
 // drive runs a script that ends with the line "fine".
 func drive(t *testing.T, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "fine" {

@@ -28,7 +28,7 @@ func plain(t *testing.T, p *process) *redis.Client {
 func listen(t *testing.T, s *redis.PubSub) <-chan *redis.Message {
 	t.Helper()
 	t.Cleanup(func() { s.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := s.Receive(ctx); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func listen(t *testing.T, s *redis.PubSub) <-chan *redis.Message {
 
 func expectMessages(t *testing.T, from <-chan *redis.Message, channel string, want ...string) {
 	t.Helper()
-	limit := time.After(10 * time.Second)
+	limit := time.After(patience)
 	for _, w := range want {
 		select {
 		case m := <-from:
@@ -78,7 +78,7 @@ func TestPubSubAcrossNodes(t *testing.T) {
 	}
 	// A node that joins takes part at once.
 	p := f.add()
-	f.settled(4, 10*time.Second)
+	f.settled(4, patience)
 	c := listen(t, plain(t, p).Subscribe(t.Context(), "news"))
 	if err := goRedis(t, f).Publish(t.Context(), "news", "hello").Err(); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestShardChannelsOfClusterClients(t *testing.T) {
 // client does not tell when it listens, and returns that message.
 func receiveOne(t *testing.T, r rueidis.Client, subscribe rueidis.Completed, publish func(context.Context) error) rueidis.PubSubMessage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var once sync.Once
 	got := make(chan rueidis.PubSubMessage, 1)
@@ -188,7 +188,7 @@ func TestShardChannelMovesWithItsSlot(t *testing.T) {
 		}
 	}
 	f.add()
-	f.settled(3, 10*time.Second)
+	f.settled(3, patience)
 	after, err := slotOwners(f.procs[0].addr)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // TestRedsync takes, extends and releases distributed locks.
 func TestRedsync(t *testing.T) {
 	f := startFleet(t, 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	rs := redsync.New(redsyncredis.NewPool(goRedis(t, f)))
 	for _, name := range []string{"lock:a", "lock:b", "lock:c", "lock:d"} {
@@ -47,13 +47,13 @@ func TestRedsync(t *testing.T) {
 
 // TestRedlock is the algorithm over independent nodes.
 func TestRedlock(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	f := startFleet(t, 1)
 	g := startFleet(t, 1)
 	h := startFleet(t, 1)
 	rs := redsync.New(redsyncredis.NewPool(goRedis(t, f)), redsyncredis.NewPool(goRedis(t, g)), redsyncredis.NewPool(goRedis(t, h)))
-	m := rs.NewMutex("lock", redsync.WithTries(1))
+	m := rs.NewMutex("lock", redsync.WithExpiry(time.Minute), redsync.WithTries(1))
 	if err := m.LockContext(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestRedlock(t *testing.T) {
 // TestRedisRate spends a budget and is refused beyond it.
 func TestRedisRate(t *testing.T) {
 	f := startFleet(t, 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	limiter := redis_rate.NewLimiter(goRedis(t, f))
 	limit := redis_rate.PerHour(10) // so slow that nothing comes back meanwhile
@@ -105,7 +105,7 @@ func TestRedisRate(t *testing.T) {
 func TestOptimisticLocking(t *testing.T) {
 	f := startFleet(t, 3)
 	c := goRedis(t, f)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	const workers, rounds = 4, 25
 	errs := make(chan error, workers)

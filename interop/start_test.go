@@ -3,7 +3,6 @@ package interop
 import (
 	"bytes"
 	"errors"
-	"net"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ func together(t *testing.T, n int, seeds func(self int, addrs []string) []string
 	f := &fleet{t: t, name: "together-" + strconv.FormatInt(time.Now().UnixNano(), 10)}
 	var addrs []string
 	for len(addrs) < n {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+		addr := freeAddr(t)
 		if !strings.Contains(strings.Join(addrs, ","), addr) {
 			addrs = append(addrs, addr)
 		}
@@ -31,13 +30,13 @@ func together(t *testing.T, n int, seeds func(self int, addrs []string) []string
 // All nodes of a new cluster may have one list of seeds that names all of them.
 func TestFiveStartTogetherWithOneList(t *testing.T) {
 	f := together(t, 5, func(_ int, addrs []string) []string { return addrs })
-	t.Logf("one cluster after %v", f.settled(5, 15*time.Second).Round(10*time.Millisecond))
+	t.Logf("one cluster after %v", f.settled(5, patience).Round(10*time.Millisecond))
 }
 
 // Neither of two nodes is running when the other one starts.
 func TestTwoStartTogetherSeedingEachOther(t *testing.T) {
 	f := together(t, 2, func(self int, addrs []string) []string { return []string{addrs[1-self]} })
-	t.Logf("one cluster after %v", f.settled(2, 15*time.Second).Round(10*time.Millisecond))
+	t.Logf("one cluster after %v", f.settled(2, patience).Round(10*time.Millisecond))
 }
 
 func TestDrainedNodeComesBack(t *testing.T) {
@@ -46,9 +45,9 @@ func TestDrainedNodeComesBack(t *testing.T) {
 	start := time.Now()
 	f.leave(p)
 	t.Logf("left within %v", time.Since(start).Round(10*time.Millisecond))
-	f.settled(2, 2*time.Second)
+	f.settled(2, patience)
 	f.addAt(p.addr)
-	t.Logf("back after %v", f.settled(3, 5*time.Second).Round(10*time.Millisecond))
+	t.Logf("back after %v", f.settled(3, patience).Round(10*time.Millisecond))
 }
 
 // Whoever does not fit is refused, and told why, with both values.
@@ -64,7 +63,7 @@ func TestWhoDoesNotFitIsRefused(t *testing.T) {
 		{"secret", []string{"--cluster-name", f.name, "--cluster-secret", "not the secret of the others"}, []string{"cluster secret"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+			addr := freeAddr(t)
 			text, code := refused(t, append([]string{"serve", "--addr", addr, "--seeds", f.procs[0].addr, "--max-memory", "64mb"}, tc.flags...)...)
 			if code != 3 {
 				t.Errorf("exit code %d, want 3", code)
@@ -80,8 +79,8 @@ func TestWhoDoesNotFitIsRefused(t *testing.T) {
 
 func TestUnreachableSeedIsNamedOnce(t *testing.T) {
 	f := &fleet{t: t}
-	seed := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	seed := freeAddr(t)
+	addr := freeAddr(t)
 	text, code := refused(t, "serve", "--addr", addr, "--seeds", seed, "--join-timeout", "700ms")
 	if want := seed + ": connection refused"; code != 3 || strings.Count(text, want) != 1 || strings.Count(text, "no seed reachable") != 1 {
 		f.t.Errorf("exit code %d, want 3, and %q once in: %s", code, want, text)

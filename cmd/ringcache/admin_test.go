@@ -199,7 +199,7 @@ func TestScrapeCostIsBounded(t *testing.T) {
 
 // A process tells by /readyz when it serves, and no longer when it stops.
 func TestServeAdmin(t *testing.T) {
-	base := freePorts(t, 2)
+	base := freePorts(t, 3)
 	addr, ops := devAddr(base), devAddr(base+1)
 	p := start(t, command(t, nil, "serve", "--addr", addr, "--max-memory", "16mb", "--admin", fmt.Sprintf(":%d", base+1), "--admin-pprof"))
 	contains(t, p.first, "admin http://"+ops+"/")
@@ -214,7 +214,7 @@ func TestServeAdmin(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
-	_, stderr := runTo(t, exitStart, command(t, nil, "serve", "--addr", devAddr(base+100), "--max-memory", "16mb", "--admin", ops))
+	_, stderr := runTo(t, exitStart, command(t, nil, "serve", "--addr", devAddr(base+2), "--max-memory", "16mb", "--admin", ops))
 	contains(t, stderr, "address already in use", "choose another admin address")
 	_, stderr = runTo(t, exitUsage, command(t, nil, "serve", "--admin-pprof"))
 	contains(t, stderr, "admin-pprof", "there is no admin listener")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // binary is the program under test, built once.
@@ -127,15 +128,18 @@ func (p *process) stop(t *testing.T, sig syscall.Signal) {
 	}
 }
 
+// callLimit is for answers that never come, not for those that a busy machine delays.
+const callLimit = 30 * time.Second
+
 // call sends one inline command and returns the first line of the reply.
 func call(t testing.TB, addr, command string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", addr, callLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(callLimit))
 	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +153,34 @@ func call(t testing.TB, addr, command string) string {
 // freePorts finds n data ports in a row that are free with their gossip ports.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	for range 100 {
-		if base := 20000 + rand.IntN(20000); len(takenPorts(base, n)) == 0 {
-			return base
-		}
+	base, err := child.FreePorts("127.0.0.1", n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free ports")
-	return 0
+	return base
+}
+
+// bulk sends one inline command and returns its reply, which is a text.
+func bulk(t testing.TB, addr, command string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, callLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(callLimit))
+	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r, size := bufio.NewReader(conn), 0
+	if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return string(text)
 }
 
 func contains(t *testing.T, text string, parts ...string) {

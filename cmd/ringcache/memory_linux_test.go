@@ -110,7 +110,7 @@ func TestMemoryBound(t *testing.T) {
 
 // writeUntil stores what next gives, in batches, and returns the bytes sent.
 func writeUntil(addr string, until time.Time, next func(n int) (key string, value []byte, ttl string)) (sent int64, err error) {
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", addr, callLimit)
 	if err != nil {
 		return 0, err
 	}

@@ -39,7 +39,7 @@ func TestServeNoSeed(t *testing.T) {
 func TestServeRefused(t *testing.T) {
 	base := freePorts(t, 2)
 	p := start(t, command(t, []string{"RINGCACHE_CLUSTER_SECRET=the right secret"}, "serve", "--addr", devAddr(base), "--max-memory", "16mb"))
-	join := []string{"serve", "--addr", devAddr(base + 1), "--seeds", devAddr(base), "--join-timeout", "2s", "--max-memory", "16mb"}
+	join := []string{"serve", "--addr", devAddr(base + 1), "--seeds", devAddr(base), "--join-timeout", "20s", "--max-memory", "16mb"}
 	_, stderr := runTo(t, exitStart, command(t, []string{"RINGCACHE_CLUSTER_SECRET=wr0ng, and long enough"}, join...))
 	contains(t, stderr, "secret")
 	if strings.Contains(stderr, "wr0ng") {

@@ -94,7 +94,7 @@ func TestGroup(t *testing.T) {
 		}
 		return nil
 	}
-	if err := Poll(t.Context(), 10*time.Second, printed); err != nil {
+	if err := Poll(t.Context(), time.Minute, printed); err != nil {
 		t.Error(err)
 	}
 	if text := list[0].log.String(); strings.Contains(text, "RINGCACHE_") {
@@ -102,7 +102,7 @@ func TestGroup(t *testing.T) {
 	}
 	list[2].Signal(syscall.SIGSTOP)
 	list[2].Kill() // frozen
-	if err := list[1].Term(t.Context(), 10*time.Second); err != nil {
+	if err := list[1].Term(t.Context(), time.Minute); err != nil {
 		t.Error(err)
 	}
 	if got := g.List(); len(got) != 1 || got[0] != list[0] {

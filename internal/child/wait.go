@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"time"
@@ -15,6 +16,13 @@ const GossipOffset = 10000
 const (
 	pollEvery = 20 * time.Millisecond
 	maxPorts  = 200 // that are tried for a free pair
+
+	// Data ports lie from firstPort on, portRange of them, and so do their gossip
+	// ports GossipOffset above. None of them is one that a system gives to outgoing
+	// connections (32768 and above on Linux): those come and go by the thousand, and
+	// one could have taken the port before the process listens.
+	firstPort = 10_000
+	portRange = 8_000
 )
 
 // fatalError ends a poll early.
@@ -69,28 +77,46 @@ func Pause(ctx context.Context, d time.Duration) error {
 // FreeAddr finds an address on a loopback host whose data port and gossip port are
 // free at the moment.
 func FreeAddr(host string) (string, error) {
-	for range maxPorts {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return "", err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port > 65535-GossipOffset {
-			continue
-		}
-		gossip := net.JoinHostPort(host, strconv.Itoa(port+GossipOffset))
-		g, err := net.Listen("tcp", gossip)
-		if err != nil {
-			continue
-		}
-		g.Close()
-		u, err := net.ListenPacket("udp", gossip)
-		if err != nil {
-			continue
-		}
-		u.Close()
-		return net.JoinHostPort(host, strconv.Itoa(port)), nil
+	port, err := FreePorts(host, 1)
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("no free pair of ports for a node at %s (data port and data port + %d)", host, GossipOffset)
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// FreePorts finds n data ports in a row, from the returned one on, that are free with
+// their gossip ports at the moment. They are drawn, so that programs that look for
+// some at the same time hardly ever find the same.
+func FreePorts(host string, n int) (int, error) {
+	for range maxPorts {
+		base := firstPort + rand.IntN(portRange-n+1)
+		free := true
+		for i := 0; i < n && free; i++ {
+			free = freePair(host, base+i)
+		}
+		if free {
+			return base, nil
+		}
+	}
+	return 0, fmt.Errorf("no %d free pairs of ports for nodes at %s (data port and data port + %d)", n, host, GossipOffset)
+}
+
+// freePair tells whether a node could listen.
+func freePair(host string, port int) bool {
+	data, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	defer data.Close()
+	gossip := net.JoinHostPort(host, strconv.Itoa(port+GossipOffset))
+	stream, err := net.Listen("tcp", gossip)
+	if err != nil {
+		return false
+	}
+	defer stream.Close()
+	packets, err := net.ListenPacket("udp", gossip)
+	if err != nil {
+		return false
+	}
+	return packets.Close() == nil
 }
