@@ -18,7 +18,7 @@ GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/testdata/*
 # race detector all of them take longer than the rest of the tests.
 RACE_SIMS = ^Test(Real|Mismatch|Away|JoinAndLeave|Split|NoKeyIsLost|Transactions|Embedded|Migrate|PinsConverge|StepsUnder|DrainInSteps|WeightIn|OwnerDiesDuring|OwnerDiesWhile|ReadOnlyClients|WaitAnd|WarmRestart$$)|^TestScripts$$/^(crashinjoin|flush|halves|lateanswer|restart|silentdrop)$$
 
-.PHONY: help setup build test race race-all vet lint check fuzz soak-model soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
+.PHONY: help setup build test race race-all vet lint check fuzz soak-model soak-diff soak-memory bench bench-hitratio bench-memory bench-engine bench-restart bench-pair drill drill-all drill-soak drill-clients sim-evictions sim-scale docs fmt fmt-check ci
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-memory: ## bytes per item beside redis-server and memcached
 
 bench-engine: ## operations per second and GC pauses beside other Go caches
 	@cd bench && go run ./engine $(ARGS)
+
+soak-diff: ## random histories that nobody has seen, STEPS commands each, against redis-server
+	RINGCACHE_DIFF_SEED=random RINGCACHE_DIFF_COMMANDS=$(STEPS) go test -count=1 -timeout 4h -v -run='^Test(Differential|Transactions|PubSub)AgainstRedis$$' .
 
 soak-memory: ## resident memory of real processes under bad loads, SOAK (60s) each
 	RINGCACHE_SOAK=$(SOAK) go test -count=1 -timeout 30m -run='^TestMemoryBound$$' -v ./cmd/ringcache

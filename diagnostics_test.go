@@ -64,7 +64,8 @@ func (b *both) same(line string) {
 func TestDiagnosticsAsRedis(t *testing.T) {
 	b := newBoth(t, ringcache.Options{})
 	for _, line := range []string{
-		"SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG FOO", "SLOWLOG", "SLOWLOG RESET x", "SLOWLOG LEN", "SLOWLOG GET 5",
+		"CONFIG SET slowlog-log-slower-than 60000000", // or a command that waited for a processor is in one log
+		"SLOWLOG RESET", "SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG FOO", "SLOWLOG", "SLOWLOG RESET x", "SLOWLOG LEN", "SLOWLOG GET 5",
 		"LATENCY HISTORY foo", "LATENCY GRAPH foo", "LATENCY LATEST", "LATENCY RESET", "LATENCY RESET foo", "LATENCY FOO", "LATENCY", "LATENCY HISTOGRAM nosuch", "LATENCY GRAPH",
 		"MEMORY PURGE", "MEMORY FOO", "MEMORY USAGE", "MEMORY USAGE k SAMPLES", "MEMORY USAGE k SAMPLES -1", "MEMORY DOCTOR x", "MEMORY MALLOC-STATS x",
 		"DEBUG", "DEBUG SLEEP 0", "DEBUG FOO", "CONFIG REWRITE", "CONFIG REWRITE x",
@@ -186,7 +187,8 @@ func TestCommandLogOfLargeCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, err := c.receive()
-		if err != nil || len(v.Elems) != 1 {
+		// Slow may be any command that waited for a processor; the latest was so in any case.
+		if err != nil || len(v.Elems) != 1 && (kind != "slow" || len(v.Elems) == 0) {
 			t.Fatalf("%s: %s, %v", kind, show(v), err)
 		}
 		got := v.Elems[0].Elems[3].Elems[0].Text()

@@ -75,8 +75,7 @@ var trackingStories = []trackingStory{
 		b: BITOP NOT {t}sum {t}bits
 		a: TOUCH {t}bits; OBJECT REFCOUNT {t}bits; GET {t}sum
 		b: UNLINK {t}bits {t}sum
-		b: SET {t}soon 1 PX 60
-		a: GET {t}soon
+		a: SET {t}soon 1 PX 300; GET {t}soon
 		a: (await)
 		a: GET {t}k; GET {t}l; GET {t}m
 		b: FLUSHALL
@@ -180,7 +179,7 @@ var trackingStories = []trackingStory{
 		a: SET {t}item:9 x; GET {t}item:9
 		d: SET {t}user:5 x
 		d: MULTI; SET {t}user:5 x; SET {t}user:6 x; EXEC
-		b: SET {t}user:7 x PX 60
+		b: SET {t}user:7 x PX 1500
 		a: (await)
 		b: EXPIRE {t}user:2 1000
 		b: EVAL "redis.call('set', KEYS[1], 1) redis.call('set', KEYS[2], 1) return 1" 2 {t}user:1 {t}item:7
@@ -402,7 +401,7 @@ func asSet(list []string) []string {
 
 func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

@@ -76,7 +76,7 @@ func ExampleNode_Drain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	fmt.Println(node.Drain(ctx))
 	// Output: <nil>

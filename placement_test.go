@@ -108,7 +108,7 @@ func TestPlaceSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	_, err = ringcache.Open(ringcache.Options{Addr: "127.0.0.1:0", Seeds: []string{a.Addr()}, JoinTimeout: 2 * time.Second})
+	_, err = ringcache.Open(ringcache.Options{Addr: "127.0.0.1:0", Seeds: []string{a.Addr()}, JoinTimeout: 20 * time.Second})
 	if !errors.Is(err, ringcache.ErrMismatch) || !strings.Contains(err.Error(), "placement halves") {
 		t.Errorf("a node with another placement joins: %v", err)
 	}

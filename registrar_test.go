@@ -70,7 +70,7 @@ func TestRegistrarListsTheNode(t *testing.T) {
 	waitFor(t, "the second node has not found the first", func() bool {
 		return strings.Contains(second.ClusterInfo(), "cluster_known_nodes:2") && strings.Contains(first.ClusterInfo(), "cluster_known_nodes:2")
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := second.Drain(ctx); err != nil {
 		t.Error(err)
@@ -90,7 +90,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

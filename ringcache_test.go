@@ -108,7 +108,7 @@ func TestManyNodesInOneProcess(t *testing.T) {
 			t.Errorf("%d values, %v", len(found), err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := nodes[2].Drain(ctx); err != nil {
 		t.Fatal(err)

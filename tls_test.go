@@ -54,7 +54,7 @@ func TestClusterOverTLS(t *testing.T) {
 	}
 	o.Seeds = []string{a.Addr()}
 	b := open(t, o)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, k := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} { // of both owners
 		if err := a.Set(ctx, k, []byte("value of "+k), 0); err != nil {

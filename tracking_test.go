@@ -150,9 +150,9 @@ func TestCachesAreNeverStale(t *testing.T) {
 }
 
 func staleness(t *testing.T, node *ringcache.Node, join bool) {
-	const keys, each, rounds = 300, 3, 60
+	const keys, each, rounds, writes = 300, 3, 60, 1500
 	key := func(i int) string { return "key:" + strconv.Itoa(i) }
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var readers, writers sync.WaitGroup
 	var stop atomic.Bool
@@ -165,7 +165,7 @@ func staleness(t *testing.T, node *ringcache.Node, join bool) {
 		defer c.Close()
 		large := strings.Repeat("x", 12000)
 		writers.Go(func() {
-			for n := 0; !stop.Load(); n++ {
+			for n := 0; n < writes || !stop.Load(); n++ { // however the processors are shared
 				k := key(rng.IntN(keys))
 				err := error(nil)
 				switch rng.IntN(8) {

@@ -190,7 +190,7 @@ func TestMany(t *testing.T) {
 // which keys have none for lack of an answer.
 func TestGetManyPartial(t *testing.T) {
 	all := startCluster(t, 3)
-	c := open(t, all, func(o *client.Options) { o.Timeout = 300 * time.Millisecond })
+	c := open(t, all, func(o *client.Options) { o.Timeout = 2 * time.Second })
 	good, bad := keysOn(all, all[0], 5), keysOn(all, all[1], 4)
 	for _, k := range good {
 		if err := c.Set(t.Context(), k, []byte("v"), 0); err != nil {

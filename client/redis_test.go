@@ -49,11 +49,11 @@ func startRedis(t *testing.T, args ...string) string {
 	return ""
 }
 
-// await polls until ok, for at most ten seconds.
+// await polls until ok, for at most a minute.
 func await(ok func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(10 * time.Second)
+	end := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -89,7 +89,7 @@ func TestCutDelaysConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got, err := say(c, "one", 5*time.Second); got != "one" {
+	if got, err := say(c, "one", 30*time.Second); got != "one" {
 		t.Fatalf("%q, %v", got, err)
 	}
 	n.isolate(f.index)
@@ -106,14 +106,14 @@ func TestCutDelaysConnections(t *testing.T) {
 	}
 	n.heal()
 	for _, conn := range []net.Conn{c, fresh} {
-		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 		buf := make([]byte, 3)
 		if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != "two" && string(buf) != "new" {
 			t.Errorf("%q, %v after the cut healed", buf, err)
 		}
 	}
 	f.lower()
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v: the connection outlived its front", err)
 	}
@@ -152,7 +152,7 @@ func TestCutDropsDatagrams(t *testing.T) {
 		size, _, err := u.ReadFromUDP(buf)
 		return string(buf[:size]), err
 	}
-	if got, err := ask("hello", 5*time.Second); got != gossip(me.addr).String()+" hello" {
+	if got, err := ask("hello", 30*time.Second); got != gossip(me.addr).String()+" hello" {
 		t.Fatalf("%q, %v; want the announced address and the word", got, err)
 	}
 	n.cut(me.index, f.index)
@@ -160,7 +160,7 @@ func TestCutDropsDatagrams(t *testing.T) {
 		t.Errorf("%q came through the cut", got)
 	}
 	n.heal()
-	if got, err := ask("again", 5*time.Second); err != nil {
+	if got, err := ask("again", 30*time.Second); err != nil {
 		t.Errorf("%q, %v after the cut healed", got, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -153,7 +152,7 @@ func TestModelRestart(t *testing.T) {
 		histories *= 20
 	}
 	for where, dir := range fileDirs(t) {
-		seed := rand.Uint64()
+		seed := modelSeed()
 		for i := range histories {
 			sh := shapes[i%(len(shapes)-1)]
 			if err := historyIn(filepath.Join(dir, "model"), sh, seed, uint64(i), steps); err != nil {

@@ -36,14 +36,23 @@ func modelSteps(t *testing.T) int {
 	return steps
 }
 
+// modelSeed is RINGCACHE_SEED. A run of all tests has the same histories each time,
+// longer ones have others each time.
+func modelSeed() uint64 {
+	if s, err := strconv.ParseUint(os.Getenv("RINGCACHE_SEED"), 10, 64); err == nil {
+		return s
+	}
+	if long() || os.Getenv("RINGCACHE_MODEL_STEPS") != "" {
+		return rand.Uint64()
+	}
+	return 1
+}
+
 // TestModel compares random histories with the model.
 func TestModel(t *testing.T) {
 	steps := modelSteps(t)
 	each := min(20_000, max(1, steps/(2*len(shapes))))
-	seed, done := rand.Uint64(), 0
-	if s, err := strconv.ParseUint(os.Getenv("RINGCACHE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
+	seed, done := modelSeed(), 0
 	for i := 0; done < steps; i++ {
 		sh := shapes[i%len(shapes)]
 		if err := history(sh, seed, uint64(i), each); err != nil {

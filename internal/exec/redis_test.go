@@ -63,7 +63,7 @@ func startRedis(tb testing.TB, cluster bool) *redis {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Minute))
 	r := &redis{conn: conn}
 	if !cluster {
 		return r

@@ -51,12 +51,12 @@ func startRedis(t *testing.T, args ...string) string {
 	return ""
 }
 
-// await polls until ok, for at most ten seconds.
+// await polls until ok, for at most a minute.
 func await(t *testing.T, ok func() bool) bool {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(10 * time.Second)
+	end := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
@@ -86,7 +86,7 @@ func startRedisCluster(t *testing.T) []string {
 	}
 	var addrs []string
 	for range 3 {
-		addrs = append(addrs, startRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"))
+		addrs = append(addrs, startRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"))
 	}
 	args := append([]string{"--cluster", "create"}, addrs...)
 	out, err := exec.Command(cli, append(args, "--cluster-replicas", "0", "--cluster-yes")...).CombinedOutput()
@@ -104,12 +104,12 @@ func startRedisCluster(t *testing.T) []string {
 // cli1 runs one command on one node.
 func cli1(t *testing.T, addr string, args ...string) string {
 	t.Helper()
-	c, err := Dial(within(t, 5*time.Second), addr, Options{Proto: 2})
+	c, err := Dial(within(t, time.Minute), addr, Options{Proto: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	v, err := c.Do(within(t, 5*time.Second), encode(args...))
+	v, err := c.Do(within(t, time.Minute), encode(args...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,14 +118,14 @@ func cli1(t *testing.T, addr string, args ...string) string {
 
 func TestRedisSingle(t *testing.T) {
 	addr := startRedis(t, "--requirepass", "secret")
-	if _, err := Dial(t.Context(), addr, Options{Password: "wrong"}); !errors.Is(err, errs.ErrAuth) {
+	if _, err := Dial(t.Context(), addr, Options{Password: "wrong", DialTimeout: time.Minute}); !errors.Is(err, errs.ErrAuth) {
 		t.Errorf("wrong password: %v", err)
 	}
-	if _, err := Dial(t.Context(), addr, Options{}); !errors.Is(err, errs.ErrAuth) {
+	if _, err := Dial(t.Context(), addr, Options{DialTimeout: time.Minute}); !errors.Is(err, errs.ErrAuth) {
 		t.Errorf("no password: %v", err)
 	}
 	for _, proto := range []int{2, 3} {
-		r, err := NewRouter(RouterOptions{Seeds: []string{addr}, Timeout: 5 * time.Second,
+		r, err := NewRouter(RouterOptions{Seeds: []string{addr}, Timeout: 30 * time.Second,
 			Link: Options{Password: "secret", ClientName: "me", Proto: proto}})
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestRedisSingle(t *testing.T) {
 
 func TestRedisCluster(t *testing.T) {
 	addrs := startRedisCluster(t)
-	r, err := NewRouter(RouterOptions{Seeds: addrs[2:], Timeout: 5 * time.Second})
+	r, err := NewRouter(RouterOptions{Seeds: addrs[2:], Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,10 +221,10 @@ func TestRedisLargeReply(t *testing.T) {
 	}
 	defer c.Close()
 	big := bytes.Repeat([]byte("x"), 3<<20)
-	if v, err := c.Do(within(t, 30*time.Second), encode("SET", "k", string(big))); err != nil || v.Err() != nil {
+	if v, err := c.Do(within(t, time.Minute), encode("SET", "k", string(big))); err != nil || v.Err() != nil {
 		t.Fatal(v, err)
 	}
-	v, err := c.Do(within(t, 30*time.Second), encode("GET", "k"))
+	v, err := c.Do(within(t, time.Minute), encode("GET", "k"))
 	if err != nil || !bytes.Equal(v.Str, big) {
 		t.Fatalf("%d bytes, %v", len(v.Str), err)
 	}

@@ -280,7 +280,7 @@ func realSockets(t *testing.T, tcpOnly bool) {
 	}
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.After(15 * time.Second); !ok(); {
+		for deadline := time.After(time.Minute); !ok(); {
 			select {
 			case <-events:
 			case <-time.After(20 * time.Millisecond):
@@ -312,7 +312,7 @@ func realSockets(t *testing.T, tcpOnly bool) {
 	_ = nodes[0].Close()
 	_ = nodes[1].Close()
 	// A probe of memberlist in flight may outlive Close by three intervals.
-	for deadline := time.Now().Add(10 * time.Second); goleak.Find(before) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(deadline); {
 	}
 	goleak.VerifyNone(t, before)
 }

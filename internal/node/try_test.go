@@ -136,7 +136,7 @@ func TestHeldForLong(t *testing.T) {
 	}
 	tx.Unlock()
 	n.long.Add(-1)
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for n.watched.Load() != 0 {
 		select {
 		case <-deadline:

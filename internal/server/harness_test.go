@@ -292,7 +292,7 @@ func isReset(err error) bool {
 // eventually waits for a state that another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -41,12 +41,12 @@ func startRedis(t *testing.T, args ...string) string {
 // speak sends text and QUIT, and returns all that comes back until the other
 // side closes.
 func speak(addr, text string) string {
-	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	c, err := net.DialTimeout("tcp", addr, 30*time.Second)
 	if err != nil {
 		return ""
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Write([]byte(text)); err != nil {
 		return ""
 	}
