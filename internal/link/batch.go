@@ -75,7 +75,7 @@ func (b *batch) group(idx []int) []*part {
 	plain := map[place]*part{}
 	for _, i := range idx {
 		o := &b.ops[i]
-		e := o.at
+		e := b.r.stillThere(o)
 		if e == nil {
 			if e = b.r.pick(o.slot); e != nil {
 				if to := b.r.spare(o, e); to != nil && e.isAway(o.now) {
@@ -237,6 +237,7 @@ func (b *batch) pipeline(p *part, idx []int) {
 		}
 		b.out[i] = finishedCall(cl, e)
 		if movable && b.out[i].Err != nil && kindOf(b.out[i].Err) == kindBroken && e.isUnreachable(b.ctx, until) {
+			b.ops[i].lost = true
 			b.out[i] = b.move(i, e, true)
 		}
 	}

@@ -19,6 +19,11 @@ const (
 	// it was found silent or gone; then one of them asks it again. When anything comes
 	// from it, that ends at once.
 	awayFor = 100 * time.Millisecond
+	// awayKnown is how long after that the reads of others go to copies while one of
+	// them asks, and awayRecalled how long the node needs less proof than others. What
+	// was found out earlier says nothing: it may have come back, with nobody to tell.
+	awayKnown    = time.Second
+	awayRecalled = 10 * time.Second
 )
 
 // What a request for copies has around it. READWRITE follows in the same piece, so
@@ -56,23 +61,35 @@ func (e *endpoint) isAway(now time.Time) bool {
 	switch at := now.UnixNano(); {
 	case at < until:
 		return true
-	default:
+	case at-until < int64(awayKnown):
 		return !e.away.CompareAndSwap(until, at+int64(awayFor))
+	case at-until >= int64(awayRecalled):
+		e.away.CompareAndSwap(until, 0)
 	}
+	return false
 }
 
-// isGone notes that the node is silent or gone.
+// wasAway tells whether the node did not answer when it was asked last, lately.
+func (e *endpoint) wasAway(now time.Time) bool {
+	until := e.away.Load()
+	return until != 0 && now.UnixNano()-until < int64(awayRecalled)
+}
+
+// isGone notes that the node is silent or gone, unless it has been heard of while
+// somebody came to think so.
 func (e *endpoint) isGone() {
-	if c := e.conn.Load(); c != nil {
-		c.mute.Store(true)
+	now := time.Now()
+	if c := e.conn.Load(); c != nil && !c.broken.Load() && !c.mute.Swap(true) && c.silentFor(now) < silentAfter {
+		c.mute.Store(false)
+		return
 	}
-	e.away.Store(time.Now().Add(awayFor).UnixNano())
+	e.away.Store(now.Add(awayFor).UnixNano())
 }
 
 // isSilent tells whether there is reason to think that the node answers nobody:
 // nothing has come from it for long, a dial has been under way for long, or it was so lately.
 func (e *endpoint) isSilent(now time.Time) bool {
-	if e.away.Load() != 0 {
+	if e.wasAway(now) {
 		return true
 	}
 	if c := e.conn.Load(); c != nil && !c.broken.Load() {
@@ -140,6 +157,24 @@ func (r *Router) toCopy(o *op, to *endpoint, cause *Error) {
 	o.at, o.ask, o.retried = to, false, true
 	o.copy, o.cause = true, cause
 	r.stats.copies.Add(1)
+}
+
+// stillThere returns where an attempt at a copy has to go: nil if the slot has another
+// owner by now than the one that did not answer. The copy may be of that one's, and
+// lack what it has acknowledged a moment ago.
+func (r *Router) stillThere(o *op) *endpoint {
+	if !o.copy {
+		return o.at
+	}
+	t := r.table.Load()
+	owner, to := t.owner(uint16(o.slot)), t.copyOf(uint16(o.slot))
+	switch {
+	case owner != nil && owner.addr != o.cause.Addr:
+		o.at, o.copy, o.cause = nil, false, nil
+	case to != nil && to != owner:
+		o.at = to
+	}
+	return o.at
 }
 
 // instead moves a read to a copy if the owner of its slot could not be reached.

@@ -66,6 +66,7 @@ type memListener struct {
 	addr   string
 	accept chan net.Conn
 	done   chan struct{}
+	close  sync.Once
 }
 
 func (l *memListener) Accept() (net.Conn, error) {
@@ -81,7 +82,7 @@ func (l *memListener) Close() error {
 	l.net.mu.Lock()
 	delete(l.net.listeners, l.addr)
 	l.net.mu.Unlock()
-	close(l.done)
+	l.close.Do(func() { close(l.done) })
 	return nil
 }
 

@@ -28,6 +28,7 @@ type op struct {
 	await     <-chan struct{} // a refresh to wait for before the next attempt
 	copy      bool            // the next attempt goes to a copy
 	cause     *Error          // why it does
+	lost      bool            // no connection to the owner can be had: the table may be old
 }
 
 // kindLook marks an attempt that was left for a better place (see attempt).
@@ -65,7 +66,7 @@ func (r *Router) Call(ctx context.Context, q Request) Result {
 // took the place of the silent one, the read moves there as its retry;
 // otherwise it goes on waiting: asking a silent node again would only add load.
 func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
-	e, fromTable := o.at, false
+	e, fromTable := r.stillThere(o), false
 	if e == nil {
 		e, fromTable = r.pick(o.slot), true
 	}
@@ -115,6 +116,7 @@ func (r *Router) attempt(ctx context.Context, o *op, req []byte) Result {
 	}
 	res := finishedCall(cl, e)
 	if spare != nil && !o.retried && kindOf(res.Err) == kindBroken && res.Err != nil && e.isUnreachable(ctx, o.until) {
+		o.lost = true
 		return r.leave(o, e, spare, true)
 	}
 	return res
@@ -197,6 +199,9 @@ func (r *Router) again(o *op, res *Result) bool {
 	}
 	switch kindOf(res.Err) {
 	case kindLook:
+		if o.copy && o.lost {
+			o.await = r.refreshSoon("", false)
+		}
 		return true
 	case kindRetired:
 		// The table still names a node that left, or a connection that keeps
@@ -231,11 +236,10 @@ func (r *Router) again(o *op, res *Result) bool {
 // retried too: elsewhere, if the table says so after a refresh.
 func (r *Router) afterDial(o *op, res *Result) bool {
 	o.at, o.ask = nil, false
-	await := r.refreshSoon("", false)
+	o.await = r.refreshSoon("", false)
 	if r.instead(o, res) {
-		return true
+		return true // once the table has come: a node that has left refuses, too
 	}
-	o.await = await
 	if o.await == nil && o.slot >= 0 && r.table.Load().Addr(uint16(o.slot)) == res.Addr {
 		return false // nothing new to try: the table is fresh and names this node
 	}
@@ -346,11 +350,15 @@ func giveUp(ctx context.Context, res *Result) {
 	*res = Result{Addr: res.Addr, Err: endError(ctx, res.Addr, sent)}
 }
 
-// hold waits for the pause and the refresh, within the deadline.
+// hold waits for the pause and the refresh, within the deadline. A copy waits for the
+// refresh no longer than half of that.
 func (r *Router) hold(ctx context.Context, o *op) bool {
 	left := time.Until(o.until)
 	if o.pause >= left {
 		return false
+	}
+	if o.copy {
+		left /= 2
 	}
 	t := time.NewTimer(left)
 	defer t.Stop()
@@ -358,7 +366,7 @@ func (r *Router) hold(ctx context.Context, o *op) bool {
 		select {
 		case <-o.await:
 		case <-t.C:
-			return false
+			return o.copy
 		case <-ctx.Done():
 			return false
 		case <-r.ctx.Done():
