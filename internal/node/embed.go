@@ -20,7 +20,9 @@ const maxBatch = 64
 
 // Get returns a copy of the value, or ErrNotFound.
 func (n *Node) Get(ctx context.Context, key string) ([]byte, error) {
-	n.gate.wait(ctx)
+	if err := n.gate.wait(ctx); err != nil {
+		return nil, err
+	}
 	if slot := ring.SlotString(key); !n.incoming(slot) {
 		v, _, err := n.eng.Get(slot, []byte(key), nil)
 		switch {
@@ -42,7 +44,9 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	if ttl < 0 {
 		return fmt.Errorf("%w: the TTL is %v", errs.ErrConfig, ttl)
 	}
-	n.gate.wait(ctx)
+	if err := n.gate.wait(ctx); err != nil {
+		return err
+	}
 	ms := (ttl + time.Millisecond - 1).Milliseconds()
 	var deadline int64
 	if ms > 0 {
@@ -62,7 +66,9 @@ func (n *Node) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 
 // Delete removes a key and reports whether it was there.
 func (n *Node) Delete(ctx context.Context, key string) (bool, error) {
-	n.gate.wait(ctx)
+	if err := n.gate.wait(ctx); err != nil {
+		return false, err
+	}
 	if !n.incoming(ring.SlotString(key)) {
 		ok, err := n.eng.Delete(ring.SlotString(key), []byte(key))
 		if !errors.Is(err, errs.ErrNotServing) {
@@ -105,7 +111,9 @@ func (n *Node) Incr(ctx context.Context, key string, delta int64) (int64, error)
 // GetMany returns the values that are there. Keys that could not be asked for
 // are missing too; the error then says why.
 func (n *Node) GetMany(ctx context.Context, keys ...string) (map[string][]byte, error) {
-	n.gate.wait(ctx)
+	if err := n.gate.wait(ctx); err != nil {
+		return map[string][]byte{}, err
+	}
 	out := make(map[string][]byte, len(keys))
 	var remote []string
 	for _, k := range keys {
@@ -164,7 +172,9 @@ func (n *Node) call(ctx context.Context, name string, args ...[]byte) (resp.Valu
 	if n.ctx.Err() != nil {
 		return resp.Value{}, errs.ErrClosed
 	}
-	n.gate.wait(ctx)
+	if err := n.gate.wait(ctx); err != nil {
+		return resp.Value{}, err
+	}
 	cmd := command.Lookup([]byte(name))
 	all := append([][]byte{[]byte(cmd.Name)}, args...)
 	w := resp.Writer{Proto: 3}

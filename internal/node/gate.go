@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -194,10 +195,11 @@ func (g *gate) settle(answered bool) {
 	g.settled = make(chan struct{})
 }
 
-// wait returns when requests may be executed, after twice lookWait at the latest.
-func (g *gate) wait(ctx context.Context) {
+// wait returns when requests may be executed, after twice lookWait at the latest. If
+// ctx ends before, they may not, and it says why.
+func (g *gate) wait(ctx context.Context) error {
 	if g.passed() {
-		return
+		return nil
 	}
 	timer := time.NewTimer(2 * lookWait)
 	defer timer.Stop()
@@ -206,15 +208,16 @@ func (g *gate) wait(ctx context.Context) {
 		settled, passed := g.settled, g.passed()
 		g.mu.Unlock()
 		if passed {
-			return
+			return nil
 		}
 		g.look()
 		select {
 		case <-settled:
 		case <-timer.C:
-			return
+			return nil
 		case <-ctx.Done():
-			return
+			return fmt.Errorf("%w: this process has stood still, and no other member has said in time whether it still owns its slots; repeat the call: %w",
+				errs.ErrUnavailable, ctx.Err())
 		}
 	}
 }
@@ -222,7 +225,7 @@ func (g *gate) wait(ctx context.Context) {
 // AwaitFresh returns at once unless this process may have been away for long; then
 // it returns when the node has compared its View with a peer, or found none, after
 // two seconds at the latest.
-func (n *Node) AwaitFresh() { n.gate.wait(n.ctx) }
+func (n *Node) AwaitFresh() { _ = n.gate.wait(n.ctx) }
 
 // gateLoop looks around when it is time; it ends with n.ctx.
 func (n *Node) gateLoop() {
