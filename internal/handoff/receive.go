@@ -95,7 +95,7 @@ func (v *Receiver) Take(p Peer, b *CopyBatch) (Taken, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.peer != p || in.stream != b.Stream {
-		if b.Number != 1 || in.peer == p && b.Stream < in.stream || in.peer.Boot > p.Boot {
+		if b.Number != 1 || in.peer == p && b.Stream < in.stream || in.peer.Boot > p.Boot && !v.run.Alive(p) {
 			v.gaps.Add(1)
 			return Taken{}, &GapError{1}
 		}
@@ -151,6 +151,8 @@ func (v *Receiver) take(p Peer, b *CopyBatch, late int64) (t Taken, err error) {
 				why = v.run.AcceptCopies(p, r.slot, r.ttl > 0)
 			}
 			if why != "" {
+				// What is here of it from before is not kept up to date any more.
+				v.run.EndCopies(p, r.slot)
 				refused.Add(r.slot)
 			}
 		case recordEnd:

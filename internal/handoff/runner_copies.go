@@ -19,6 +19,13 @@ func (r *Runner) AcceptMirror(p Peer, slot uint16) (why string) {
 	return r.b.AcceptMirror(p, slot)
 }
 
+// Alive tells whether the targets name that process of a member.
+func (r *Runner) Alive(p Peer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.alive(p)
+}
+
 // SealBy says who knows which copies at a taker are the latest. It must be called
 // before the first Adopt.
 func (r *Runner) SealBy(s Sealer) {

@@ -274,15 +274,23 @@ func (t *target) deliver(b *CopyBatch, upTo uint64) {
 		case isGap(err):
 			t.s.o.Logger.Debug("copies begin anew", "peer", t.peer.ID.String(), "batch", b.Number, "why", err)
 			t.restart()
+			if b.Number == 1 { // it knows a later process of this node, and nothing else will do
+				t.rest(refusedWait)
+			}
 			return
 		}
 		t.s.o.Logger.Debug("copies wait for a receiver", "peer", t.peer.ID.String(), "batch", b.Number, "why", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-t.ctx.Done():
-		}
-		timer.Stop()
+		t.rest(pause)
+	}
+}
+
+// rest waits, until the receiver is not one any more.
+func (t *target) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.ctx.Done():
 	}
 }
 
