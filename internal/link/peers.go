@@ -61,6 +61,13 @@ func (p *Peers) Forget(addr string) { p.pool.forget(addr) }
 // Addrs returns the addresses that have a link or had an attempt at one.
 func (p *Peers) Addrs() []string { return p.pool.addrs() }
 
+// Len is the number of addresses that Addrs returns.
+func (p *Peers) Len() int {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	return len(p.pool.byAddr)
+}
+
 // Close fails what is pending with ErrClosed and waits for every goroutine.
 func (p *Peers) Close() error {
 	p.pool.close()

@@ -208,6 +208,26 @@ func (m *Membership) rejoin(gossip string) {
 	}
 }
 
+// Exchange swaps state with the member at a gossip address, both ways and in the
+// background: for who sees that one of the two has missed news, which the periodic
+// exchange would bring seconds later. While maxRejoins are under way it does nothing.
+func (m *Membership) Exchange(gossip string) {
+	select {
+	case m.rejoins <- struct{}{}:
+	default:
+		return
+	}
+	done := func() { <-m.rejoins }
+	if !m.start(func() { // ends within streamTimeout, or at Close
+		defer done()
+		if _, err := m.list.Join([]string{gossip}); err != nil {
+			m.log.Debug("exchange failed", "gossip", gossip, "error", err)
+		}
+	}) {
+		done()
+	}
+}
+
 // rejoinSeeds joins the seeds that are not members already.
 func (m *Membership) rejoinSeeds() {
 	ctx, cancel := context.WithTimeout(m.ctx, rejoinEvery)

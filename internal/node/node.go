@@ -77,6 +77,7 @@ type Node struct {
 	nudges   nudges
 	calls    sync.Pool // of *exec.Call
 	contact  contacts
+	differs  difference
 	settings settings
 	watched  atomic.Int64 // bytes of the keys that sessions watch
 	// For INFO: the sessions that watch keys, and those keys.
@@ -202,7 +203,8 @@ func (n *Node) membership() Members {
 	return nil
 }
 
-// tickLoop keeps the clock right over suspensions. It ends with n.ctx.
+// tickLoop keeps the clock right over suspensions, and links to members only. It
+// ends with n.ctx.
 func (n *Node) tickLoop() {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -210,6 +212,7 @@ func (n *Node) tickLoop() {
 		select {
 		case <-t.C:
 			n.clock.refresh()
+			n.dropLinks()
 		case <-n.ctx.Done():
 			return
 		}
@@ -248,7 +251,7 @@ func (n *Node) Close() error {
 		if n.router != nil {
 			all = append(all, n.router.Close())
 		}
-		for _, p := range []*link.Peers{n.peers, n.casts.links, n.copies.links, n.takes.single, n.takes.many} {
+		for _, p := range n.linkSets() {
 			if p != nil {
 				all = append(all, p.Close())
 			}

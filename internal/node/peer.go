@@ -65,6 +65,38 @@ func (n *Node) openLinks() (err error) {
 	return err
 }
 
+// strayLinks is how many links are kept that lead to no member: to nodes that left, or
+// that are about to come.
+const strayLinks = 16
+
+// linkSets are the sets of links to other nodes.
+func (n *Node) linkSets() []*link.Peers {
+	return []*link.Peers{n.peers, n.casts.links, n.copies.links, n.takes.single, n.takes.many}
+}
+
+// dropLinks gives up the links that lead to no member any more, once they are many:
+// nodes come and go at ever new addresses, and a set of links has room for so many.
+func (n *Node) dropLinks() {
+	v := n.View()
+	var members map[string]bool
+	for _, set := range n.linkSets() {
+		if set == nil || set.Len() <= v.Len()+strayLinks {
+			continue
+		}
+		if members == nil {
+			members = make(map[string]bool, v.Len())
+			for i := range v.Len() {
+				members[v.Member(i).Addr()] = true
+			}
+		}
+		for _, addr := range set.Addrs() {
+			if !members[addr] {
+				set.Forget(addr)
+			}
+		}
+	}
+}
+
 // peerCommand executes the internal commands.
 func (n *Node) peerCommand(s Session, cmd *command.Command, args [][]byte, w *resp.Writer) {
 	st, _ := s.Attachment().(*peerSession)
@@ -207,7 +239,12 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	case !v.Agreed:
 		w.Error(codeNotYet + " " + v.Why)
 	default:
-		w.Simple(agreement(&v))
+		text := agreement(&v)
+		if len(text) > agreementMost { // single slots, thousands of them
+			w.BulkString(text)
+			return
+		}
+		w.Simple(text)
 	}
 }
 
@@ -227,6 +264,7 @@ func (n *Node) compare(from topology.NodeID, encoded []byte) {
 	if !slices.Equal(pins, own.Pins()) {
 		n.pins.exchangeWith(from)
 	}
+	n.catchUp(from, members)
 	theirs := make(map[topology.NodeID]bool, len(members))
 	for i := range members {
 		theirs[members[i].ID] = true

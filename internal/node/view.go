@@ -161,7 +161,6 @@ func (n *Node) rebuild() (again time.Duration) {
 	n.barrier.Adopt(t, func() { n.pub.Store(p) })
 	n.transfer.Adopted(t)
 	n.noteView(old, p)
-	n.barrier.Adopt(handoff.TargetsOf(v), func() { n.pub.Store(p) })
 	n.gate.arm(v.Len() > 1 && n.peers != nil)
 	if old == nil || old.view.Hash() != v.Hash() {
 		if old != nil && ownerDied(old.view, v) {
@@ -203,6 +202,11 @@ func (n *Node) members(snap membership.Snapshot, old *published) (out []topology
 	}
 	if snap.Superseded {
 		self = snap.By
+	}
+	for id := range n.held {
+		if !slices.ContainsFunc(out, func(m topology.Member) bool { return m.ID == id }) {
+			delete(n.held, id) // it has died again before it was back
+		}
 	}
 	return append(out, self), again
 }
