@@ -149,8 +149,11 @@ type CloseOptions struct {
 	Discard bool
 	// AsFound says that nothing was served since New: all slots are kept with
 	// the note that was found. Otherwise only slots are kept whose serving bit
-	// is on.
+	// is on, or that Served names.
 	AsFound bool
+	// Served tells which slots were served until just now; nil: none but those that
+	// still are.
+	Served func(slot uint16) bool
 	// Note is kept with the entries, up to 1 MiB; see Attachment.
 	Note []byte
 	// Until ends writing the entries when it is closed; they are lost then.
@@ -189,7 +192,7 @@ func (e *Engine) CloseWith(o CloseOptions) (Kept, error) {
 		s.feeds = nil
 		var rest []uint16 // entries of slots that are not served
 		for j := range s.slots {
-			if !s.served(j) && s.slots[j].keys.Load() > 0 {
+			if !s.served(j) && s.slots[j].keys.Load() > 0 && (o.Served == nil || !o.Served(s.slotNumber(j))) {
 				rest = append(rest, s.slotNumber(j))
 			}
 			s.mark(j, cellServing, false)

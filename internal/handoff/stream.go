@@ -70,8 +70,9 @@ type Streams struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	plan atomic.Pointer[plan]
-	wake chan struct{} // events, or somebody waits for a pass
+	plan  atomic.Pointer[plan]
+	final atomic.Bool   // Flush has begun: the plan stays, and slots that are not served are sent too
+	wake  chan struct{} // events, or somebody waits for a pass
 
 	// reading is held from when events are read until they are queued: after it was
 	// held, what has changed before is in the queues. It comes after mu.
@@ -149,7 +150,7 @@ func (s *Streams) Plan(targets []Target, want int, to func(slot uint16, room []i
 func (s *Streams) PlanMirrors(targets []Target, want int, to func(slot uint16, room []int) []int, mirror func(slot uint16) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.final.Load() {
 		return
 	}
 	next := &plan{want: want}

@@ -115,8 +115,11 @@ func (w *writer) key(slot uint16, key []byte) bool {
 		return true // its change was queued before it was looked at
 	}
 	tx, err := w.t.s.eng.Lock(slot)
-	if err != nil {
+	switch {
+	case err != nil && !w.t.s.final.Load():
 		return false
+	case err != nil:
+		tx = w.t.s.eng.LockAny(slot)
 	}
 	it, found := tx.Peek(key)
 	var value []byte

@@ -51,6 +51,7 @@ type Node struct {
 	draining   atomic.Bool
 	hurry      atomic.Bool // see Hurry
 	handedOver atomic.Bool // Drain had others to hand the slots over to
+	lastServed []bool      // by slot: what lastCopies has ended; of Close alone
 
 	refusals    atomic.Int64 // of peers, since the last line about one in the log
 	lastRefusal atomic.Int64 // when that was, in ms
@@ -235,6 +236,9 @@ func (n *Node) shutdown(reason string) {
 // of this node. It may be called more than once.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
+		if n.stay.Load() {
+			n.lastCopies()
+		}
 		n.casts.close()
 		n.ramp.start.Lock() // so that nothing begins behind the end of n.ctx
 		n.cancel()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +13,17 @@ import (
 	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/handoff"
 	"github.com/ringcache/ringcache/internal/membership"
+	"github.com/ringcache/ringcache/internal/ring"
 	"github.com/ringcache/ringcache/internal/topology"
 )
 
 // keepLimit is the longest time that a stop spends on writing the entries for the
 // next process; beyond it they are given up.
 const keepLimit = 30 * time.Second
+
+// lastCopiesWait is how long a process that is to be back at once waits until its
+// copies are up to date.
+const lastCopiesWait = time.Second
 
 // WarmOff as Options.WarmDir keeps no entries over a restart.
 const WarmOff = "off"
@@ -146,6 +152,26 @@ func (n *Node) Stay() { n.stay.Store(true) }
 // Staying says whether Stay was called.
 func (n *Node) Staying() bool { return n.stay.Load() }
 
+// lastCopies is for a process that is to be back at once, with its entries: until then
+// its copies answer reads, so they get what has changed in the last milliseconds, as
+// far as that is possible in a moment. What is served here ends before.
+func (n *Node) lastCopies() {
+	if n.copies.streams == nil || n.o.Replicas == 0 || n.View().Len() == 1 {
+		return
+	}
+	n.barrier.Close() // no slot is opened any more
+	n.lastServed = make([]bool, ring.Slots)
+	for slot := range uint16(ring.Slots) {
+		n.lastServed[slot] = n.eng.Serving(slot) // only the barrier changes it
+		n.eng.SetServing(slot, false)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastCopiesWait)
+	defer cancel()
+	if !n.copies.streams.Flush(ctx) {
+		n.log.Warn("not all copies have the last changes of this node: until it is back, reads may be answered with older values", "waited", lastCopiesWait.String())
+	}
+}
+
 // ForgetEntries makes Close leave no entries for the next process.
 func (n *Node) ForgetEntries() { n.forget.Store(true) }
 
@@ -160,6 +186,9 @@ func (n *Node) closeEngine() error {
 	timer := time.AfterFunc(keepLimit, func() { close(until) })
 	defer timer.Stop()
 	o := engine.CloseOptions{Until: until}
+	if n.lastServed != nil {
+		o.Served = func(slot uint16) bool { return n.lastServed[slot] }
+	}
 	why := ""
 	switch {
 	case n.forget.Load():
