@@ -103,7 +103,7 @@ func (r *run) partition(ctx context.Context) error {
 func (r *run) flaps(ctx context.Context) error { return r.each(ctx, r.flap) }
 
 // flap is an outage between nodes that is too short to give one up, so nothing is
-// excused.
+// excused, but what copies answer meanwhile.
 func (r *run) flap(ctx context.Context) error {
 	sys, err := r.ringSide()
 	if err != nil {
@@ -118,6 +118,7 @@ func (r *run) flap(ctx context.Context) error {
 	}
 	d := 500*time.Millisecond + time.Duration(r.rnd.Int64N(int64(1500*time.Millisecond)))
 	r.fault("%s is cut off for %v", n.addr, d.Round(time.Millisecond))
+	defer r.silent()()
 	sys.net.isolate(n.front.index)
 	defer sys.net.heal()
 	return child.Pause(ctx, d)
