@@ -28,7 +28,7 @@ func newBench() *cobra.Command {
 		Short: "Put a load on a RESP server or cluster and measure latencies",
 		Long: `Put a load of GET and SET on any server that speaks RESP, or on a whole cluster:
 its nodes are found by CLUSTER SLOTS, each request goes to the owner of its slot, and
-MOVED is followed. ADDR is 127.0.0.1:6379 by default; of several the first that
+MOVED is followed. ADDR is 127.0.0.1:7001 by default; of several the first that
 answers is asked.
 
 With --rate the load is open: requests are due at fixed times, whether or not earlier
@@ -81,7 +81,7 @@ measured until then.`,
 func (f *benchFlags) prepare(args []string) (err error) {
 	o := &f.load
 	if o.Seeds = args; len(args) == 0 {
-		o.Seeds = []string{"127.0.0.1:6379"}
+		o.Seeds = []string{"127.0.0.1:7001"}
 	}
 	if err := checkAddrs(o.Seeds); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringcache/ringcache/internal/operate"
+	"github.com/ringcache/ringcache/internal/resp"
 )
 
 const detachNote = "detached; the change goes on in the cluster (`ringcache migrate watch` and `ringcache cluster events -f` show it)"
@@ -32,14 +34,19 @@ func change(cmd *cobra.Command, words func(id string, args []string) []string, g
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), "begun; "+detachNote)
 				return err
 			}
-			if err := followChange(cmd, c, n, gone); err != nil {
+			back, err := followChange(cmd, c, n, gone)
+			if err != nil {
 				if cmd.Context().Err() != nil {
 					fmt.Fprintln(cmd.ErrOrStderr(), detachNote)
 					return nil
 				}
 				return plain(err)
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), done(n))
+			text := done(n)
+			if back {
+				text += ", and is back as a new process: to keep it away, stop whatever starts it again"
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err
 		})
 	}
@@ -75,13 +82,20 @@ func findNode(cmd *cobra.Command, c *operate.Client, name string) (*operate.Node
 // order it takes a moment until the members know.
 const settleTime = time.Second
 
+// lastPatience is watchPatience for the end of a cluster's last member.
+const lastPatience = 2 * time.Second
+
 // followChange shows a bar until the change is done: the node is gone, or nothing
-// runs any more in the cluster.
-func followChange(cmd *cobra.Command, c *operate.Client, of *operate.Node, gone bool) error {
+// runs any more in the cluster. back says that it is gone and was started again.
+func followChange(cmd *cobra.Command, c *operate.Client, of *operate.Node, gone bool) (back bool, err error) {
 	bars := newBars(cmd.ErrOrStderr())
 	defer bars.clear()
-	quiet := time.Now()
-	return c.Watch(cmd.Context(), watchPeriod, watchPatience, func(nodes []operate.Node, changes []operate.Change) bool {
+	quiet, patience := time.Now(), watchPatience
+	alone := gone && isAlone(cmd, c)
+	if alone {
+		patience = lastPatience
+	}
+	err = c.Watch(cmd.Context(), watchPeriod, patience, func(nodes []operate.Node, changes []operate.Change) bool {
 		var at *operate.Node
 		busy := len(changes) > 0
 		for i := range nodes {
@@ -98,13 +112,25 @@ func followChange(cmd *cobra.Command, c *operate.Client, of *operate.Node, gone 
 		}
 		bars.show(lines)
 		if gone {
-			return at == nil
+			back = at != nil && at.Answers && at.Figures.UptimeMS < of.Figures.UptimeMS
+			return at == nil || back
 		}
 		if busy {
 			quiet = time.Now()
 		}
 		return time.Since(quiet) >= settleTime
 	})
+	var said resp.ReplyError
+	if alone && err != nil && cmd.Context().Err() == nil && !errors.As(err, &said) {
+		err = nil // nobody is left to say so
+	}
+	return back, err
+}
+
+// isAlone tells whether the cluster has one member.
+func isAlone(cmd *cobra.Command, c *operate.Client) bool {
+	nodes, err := c.Nodes(cmd.Context())
+	return err != nil || len(nodes) == 1
 }
 
 func ratioOf(done, total int) float64 {

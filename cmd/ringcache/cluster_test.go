@@ -178,7 +178,14 @@ func TestClusterWeightAndDrain(t *testing.T) {
 	if out != "no change runs\n" || stderr != "" {
 		t.Errorf("%q, %q", out, stderr)
 	}
-	nodes[0].stop(t, syscall.SIGTERM)
+	// The last member has nobody who could tell that it is gone.
+	if out = clusterCmd(t, addrs[0], "drain", addrs[0]); out != addrs[0]+" has left the cluster\n" {
+		t.Errorf("%q", out)
+	}
+	<-nodes[0].rest
+	if err := nodes[0].cmd.Wait(); err != nil {
+		t.Errorf("the last node ended with %v: %s", err, nodes[0].stderr.String())
+	}
 }
 
 // Ctrl-C ends the following, not the change.

@@ -86,7 +86,7 @@ type operator struct {
 
 func addOperator(cmd *cobra.Command) *operator {
 	o := new(operator)
-	cmd.Flags().StringSliceVar(&o.addrs, "addr", []string{"127.0.0.1:6379"}, "addresses of members; the first that answers is asked")
+	cmd.Flags().StringSliceVar(&o.addrs, "addr", []string{"127.0.0.1:7001"}, "addresses of members; the first that answers is asked")
 	o.access.add(cmd.Flags())
 	return o
 }
