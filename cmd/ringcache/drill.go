@@ -222,14 +222,14 @@ func drillTable(w io.Writer, r *drillReport) {
 		if s.Check.Excused > 0 {
 			old = fmt.Sprintf("%d, %.1fs", s.Check.Excused, s.Check.ExcusedAge)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f%%\t%+.2f\t%+.2f\t%.2fx\t%.2fx\t%d\t%d\t%s\t%d\t%d\t%s\n", d.Scenario, d.Target, d.Nodes, d.Faults,
-			100*s.HitBefore, -s.WorstDrop, -s.MeanDrop, s.OriginPeak, s.P99Ratio, s.Errors, s.Overdue, slot, s.Check.Reads, s.Check.Violations(), old)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f%%\t%s\t%s\t%.2fx\t%.2fx\t%d\t%d\t%s\t%d\t%d\t%s\n", d.Scenario, d.Target, d.Nodes, d.Faults,
+			100*s.HitBefore, drill.Points(s.WorstDrop), drill.Points(s.MeanDrop), s.OriginPeak, s.P99Ratio, s.Errors, s.Overdue, slot, s.Check.Reads, s.Check.Violations(), old)
 	}
 	for _, d := range r.Reports {
 		fmt.Fprintf(w, "\n%s on %s\tREQUESTS\tHITS\tCONTROL\tPOINTS\tORIGIN/S\tCONTROL\tERRORS\tP50\tCONTROL\tP99\tCONTROL\n", d.Scenario, d.Target)
 		for _, b := range d.Bins {
-			fmt.Fprintf(w, "%.1f-%.1f s\t%d\t%.2f%%\t%.2f%%\t%+.2f\t%.0f\t%.0f\t%d\t%s\t%s\t%s\t%s\n", b.From, b.To, b.Fault.Requests,
-				100*b.Fault.HitRatio, 100*b.Control.HitRatio, -b.Drop(), b.Fault.Origin, b.Control.Origin, b.Fault.Errors(),
+			fmt.Fprintf(w, "%.1f-%.1f s\t%d\t%.2f%%\t%.2f%%\t%s\t%.0f\t%.0f\t%d\t%s\t%s\t%s\t%s\n", b.From, b.To, b.Fault.Requests,
+				100*b.Fault.HitRatio, 100*b.Control.HitRatio, drill.Points(b.Drop()), b.Fault.Origin, b.Control.Origin, b.Fault.Errors(),
 				micros(1000*b.Fault.P50), micros(1000*b.Control.P50), micros(1000*b.Fault.P99), micros(1000*b.Control.P99))
 		}
 		drillEvents(w, d)

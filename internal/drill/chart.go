@@ -11,7 +11,7 @@ import (
 // Size of a chart in its own units; the page scales it.
 const (
 	chartW, chartH                = 760, 220
-	chartLeft, chartRight         = 56, 8
+	chartLeft, chartRight         = 56, 24
 	chartTop, chartBottom         = 10, 26
 	chartTicks                    = 4
 	plotW, plotH          float64 = chartW - chartLeft - chartRight, chartH - chartTop - chartBottom
@@ -46,9 +46,9 @@ func chart(r *Report, unit string, zero bool, figure func(Figures) float64) temp
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="y" x="%d" y="%.1f">%.6g%s</text>`,
 			chartLeft, chartW-chartRight, y(v), y(v), chartLeft-6, y(v)+4, math.Round(v*1e6)/1e6, unit)
 	}
-	for i := range chartTicks + 1 {
-		t := end * float64(i) / chartTicks
-		fmt.Fprintf(&b, `<text class="x" x="%.1f" y="%d">%.0f s</text>`, x(t), chartH-8, t)
+	_, _, tick := scale(0, end)
+	for t := 0.0; t <= end; t += tick {
+		fmt.Fprintf(&b, `<text class="x" x="%.1f" y="%d">%.6g s</text>`, x(t), chartH-8, math.Round(t*1e6)/1e6)
 	}
 	for _, e := range r.Events {
 		fmt.Fprintf(&b, `<line class="event" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"><title>%.1f s: %s</title></line>`,

@@ -19,7 +19,7 @@ func WriteHTML(w io.Writer, reports []*Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"about":   About,
 		"percent": func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) },
-		"points":  func(v float64) string { return fmt.Sprintf("%+.2f", -v) },
+		"points":  Points,
 		"took":    tookText,
 		"hits": func(r *Report) template.HTML {
 			return chart(r, " %", false, func(f Figures) float64 { return 100 * f.HitRatio })
@@ -36,6 +36,15 @@ func WriteHTML(w io.Writer, reports []*Report) error {
 		return err
 	}
 	return t.Execute(w, reports)
+}
+
+// Points writes by how much a hit ratio is above (+) or below (-) the control's, from a
+// drop.
+func Points(drop float64) string {
+	if text := fmt.Sprintf("%+.2f", -drop); text != "-0.00" && text != "+0.00" {
+		return text
+	}
+	return "0.00"
 }
 
 // tookText says how long changes took.

@@ -151,6 +151,15 @@ func TestPageNeedsNothingElse(t *testing.T) {
 	}
 }
 
+// A difference that rounds to nothing has no sign.
+func TestPoints(t *testing.T) {
+	for drop, want := range map[float64]string{0: "0.00", 0.004: "0.00", -0.004: "0.00", 0.006: "-0.01", -1.5: "+1.50", 25: "-25.00"} {
+		if got := Points(drop); got != want {
+			t.Errorf("a drop of %v is %q, want %q", drop, got, want)
+		}
+	}
+}
+
 func TestScale(t *testing.T) {
 	for _, r := range [][2]float64{{0, 1}, {0.9, 0.97}, {5, 5}, {0, 12345}, {99.1, 99.9}, {0, 0}} {
 		low, high, step := scale(r[0], r[1])
