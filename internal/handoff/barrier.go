@@ -253,6 +253,7 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 		delete(b.strangers, a.To)
 	}
 	peer, member := b.cur.peer(a.To)
+	b.dropGivenUp(a, peer)
 	for _, r := range served {
 		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
 			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self && !b.isExact(uint16(s), peer) {

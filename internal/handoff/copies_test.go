@@ -83,6 +83,23 @@ func TestCopiesBecomeContent(t *testing.T) {
 			b.Adopt(targets([]int{0, 2}, []int{0}))
 			agreeAll(b, nil)
 		}, false},
+		{"the owner gives the slot up, its answer is lost, and it is gone before it is opened", func(b *Barrier, _ *time.Time) {
+			b.Adopt(targets([]int{0, 1, 2}, []int{0}))
+			for _, p := range b.pending {
+				if p.To == nodeID(1) {
+					b.Offered(p.Ask, []Offer{{p.Ask.ID, all}}) // of the question before
+					b.Sealed(p.Ask, Sealed{})
+					b.Agreed(p.Ask, nil)
+				}
+			}
+			b.Adopt(targets([]int{0, 2}, []int{0}))
+			agreeAll(b, nil)
+		}, false},
+		{"the owner dies while it is asked", func(b *Barrier, _ *time.Time) {
+			b.Adopt(targets([]int{0, 1, 2}, []int{0}))
+			b.Adopt(targets([]int{0, 2}, []int{0}))
+			agreeAll(b, nil)
+		}, true},
 		{"somebody else served it until now", func(b *Barrier, _ *time.Time) {
 			b.Adopt(targets([]int{0, 2}, []int{0}))
 			agreeAll(b, all)

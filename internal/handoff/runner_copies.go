@@ -26,6 +26,13 @@ func (r *Runner) Alive(p Peer) bool {
 	return r.b.alive(p)
 }
 
+// Behind is Barrier.Behind.
+func (r *Runner) Behind(slot uint16) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.Behind(slot)
+}
+
 // SealBy says who knows which copies at a taker are the latest. It must be called
 // before the first Adopt.
 func (r *Runner) SealBy(s Sealer) {

@@ -97,6 +97,23 @@ func (b *Barrier) Sealed(a Ask, s Sealed) {
 	}
 }
 
+// dropGivenUp ends the copies of a process that has just agreed, of slots for which it
+// has not said that they are the latest: it does not serve these slots any more, perhaps
+// by an agreement whose answer was lost, and when it is gone nobody knows what is newer.
+func (b *Barrier) dropGivenUp(a Ask, of Peer) {
+	for _, r := range a.Ranges {
+		for s := int(r.First); s <= int(r.Last); s++ {
+			if p, ok := b.copies.Of(uint16(s)); ok && p == of && !b.isExact(uint16(s), of) {
+				b.dropCopies(uint16(s))
+			}
+		}
+	}
+}
+
+// Behind tells whether a slot has copies whose process has given it up, with keys whose
+// latest value it lacks.
+func (b *Barrier) Behind(slot uint16) bool { return len(b.sealed[slot].behind) > 0 }
+
 // isExact tells whether a slot that is to be opened has copies of a process that,
 // with the cession that is to be taken from, has said that they are the latest.
 func (b *Barrier) isExact(slot uint16, of Peer) bool {

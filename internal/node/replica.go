@@ -303,7 +303,7 @@ func (n *Node) isLatest(of handoff.Peer, slot uint16) bool {
 		return false
 	case owner.ID == n.id:
 		i, in := p.view.Index(of.ID)
-		return !in || p.view.Member(i).Boot != of.Boot
+		return (!in || p.view.Member(i).Boot != of.Boot) && !n.barrier.Behind(slot)
 	}
 	return owner.ID == of.ID && owner.Boot == of.Boot
 }
