@@ -196,11 +196,11 @@ func (e *Error) Unwrap() []error {
 var (
 	errStalled   = errors.New("the peer stopped answering")
 	errDeadline  = errors.New("no answer within the deadline")
-	errInFlight  = errors.New("too many requests in flight on this link")
-	errQueueFull = errors.New("too many bytes wait for this link")
-	errTooMany   = errors.New("too many addresses")
+	errInFlight  = errors.New("MaxInFlight requests wait for replies on this link; send fewer at a time, or raise it")
+	errQueueFull = errors.New("MaxQueued bytes wait to be sent on this link; send less at a time, or raise it")
+	errTooMany   = errors.New("too many addresses have a link")
 	errRetired   = errors.New("the node left the table")
-	errNoOwner   = errors.New("no known node owns the slot")
+	errNoOwner   = errors.New("no known node owns the slot; it may have one in a moment")
 	errSpurious  = fmt.Errorf("%w: a reply without a request", errs.ErrProtocol)
 )
 

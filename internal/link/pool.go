@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +95,13 @@ func (p *pool) addrs() []string {
 		list = append(list, a)
 	}
 	return list
+}
+
+// endpoints returns every endpoint.
+func (p *pool) endpoints() []*endpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.byAddr))
 }
 
 // dial opens a connection and keeps account of it.

@@ -274,6 +274,25 @@ func (r *Router) dropLinks(before, after *Table) {
 			r.pool.giveUp(e)
 		}
 	}
+	r.dropStrays(after)
+}
+
+// strayLinks is how many links a router keeps to nodes that are neither in its table nor
+// seeds: of redirects and tables that it did not take, and of calls of single nodes.
+const strayLinks = 64
+
+// dropStrays gives such links up once they are more: the pool has room for so many
+// addresses, and nodes come and go.
+func (r *Router) dropStrays(t *Table) {
+	all := r.pool.endpoints()
+	if len(all) <= len(t.nodes)+len(t.holders)+len(r.seeds)+strayLinks {
+		return
+	}
+	for _, e := range all {
+		if !slices.Contains(t.nodes, e) && !slices.Contains(t.holders, e) && !slices.Contains(r.seeds, e) {
+			r.pool.giveUp(e)
+		}
+	}
 }
 
 // askTable asks one node for the table.
