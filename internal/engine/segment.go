@@ -28,6 +28,9 @@ const (
 	// still not full takes records of other buckets too. Its memory is taken:
 	// where deadlines changed their kind it would stay half empty for ever.
 	leftAfter = 8
+	// gapCost is the part of a segment that may be wasted at its end to have no gap at the
+	// end of its chunk.
+	gapCost = 1. / 256
 )
 
 var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
@@ -105,13 +108,19 @@ func (s *shard) target(q, b, size int) int {
 }
 
 // evenRun returns the number of blocks, from half of n up to most, whose end
-// wastes the least when all records have one size.
+// wastes the least when all records have one size. Where chunks can become parts of huge
+// pages, a chunk should hold a whole number of such runs, too: what is left of it is used by
+// index pages at best, and until its pages are touched the chunk stays what it is.
 func (a *arena) evenRun(n, most, size int) int {
 	best, least := n, 2.0
 	for i := n/2 + 1; i <= min(most, chunkBlocks); i++ {
 		bytes := i << a.blockShift
-		if waste := float64(bytes%size) / float64(bytes); waste < least {
-			best, least = i, waste
+		cost := float64(bytes%size) / float64(bytes)
+		if a.blockBytes == maxBlockBytes && chunkBlocks%i<<a.blockShift*hugeChunks > hugeSlack {
+			cost += gapCost
+		}
+		if cost < least {
+			best, least = i, cost
 		}
 	}
 	return best
