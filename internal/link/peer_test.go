@@ -207,6 +207,32 @@ func TestPeersBackOffAndForget(t *testing.T) {
 	})
 }
 
+// TestLinkGivenUpWhileItIsAskedFor: who asks for the link to a node that is given up at
+// that moment gets a new one, not the word that the node is gone.
+func TestLinkGivenUpWhileItIsAskedFor(t *testing.T) {
+	mem := newMemNet()
+	n := startFake("a:1", mem.listen("a:1"))
+	defer n.stop()
+	peers, err := NewPeers(Options{Dialer: mem.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peers.Close()
+	ctx := within(t, time.Minute)
+	for range 3000 {
+		given := make(chan struct{})
+		go func() { // ends at once
+			peers.Forget("a:1")
+			close(given)
+		}()
+		if _, err := peers.Conn(ctx, "a:1"); err != nil {
+			t.Fatal(err)
+		}
+		<-given
+		peers.Forget("a:1")
+	}
+}
+
 // TestDialIsSharedAndOutlivesItsCallers: callers with short deadlines leave, one
 // dial serves them all.
 func TestDialIsSharedAndOutlivesItsCallers(t *testing.T) {

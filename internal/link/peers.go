@@ -48,11 +48,17 @@ func (p *Peers) Do(ctx context.Context, addr string, req []byte) (resp.Value, er
 // ctx. It tells who the peer is (PeerID) and what it said of itself (PeerInfo).
 // The connection is shared: do not close it.
 func (p *Peers) Conn(ctx context.Context, addr string) (*Conn, error) {
-	e, err := p.pool.endpoint(addr)
-	if err != nil {
-		return nil, err
+	for again := true; ; again = false {
+		e, err := p.pool.endpoint(addr)
+		if err != nil {
+			return nil, err
+		}
+		c, err := e.get(ctx, time.Time{})
+		if err == nil || !again || kindOf(err) != kindRetired {
+			return c, err
+		}
+		// The link was given up between the look and the dial: a new one takes its place.
 	}
-	return e.get(ctx, time.Time{})
 }
 
 // Forget gives up the link to addr once the replies that are due came in.
