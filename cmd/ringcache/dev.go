@@ -274,8 +274,10 @@ func (c *devNodes) greet(w io.Writer, took time.Duration) {
               redis-cli -c -p %s get greeting
   Go          client.Open(ctx, client.Options{Seeds: []string{"%s"}})
   one more    %s serve --addr %s --seeds %s --cluster-name %s --max-memory 128mb
+  look        %s cluster nodes --addr %s
   stop        Ctrl-C (entries are gone then)
-`, len(c.nodes), noun, took.Seconds(), strings.Join(c.addrs, " "), port, lastPort, c.addrs[0], program(), devAddr(n+1), c.addrs[0], devCluster(firstPort))
+`, len(c.nodes), noun, took.Seconds(), strings.Join(c.addrs, " "), port, lastPort, c.addrs[0], program(), devAddr(n+1), c.addrs[0], devCluster(firstPort),
+		program(), c.addrs[0])
 }
 
 // program is how this program was called, for lines to copy.
