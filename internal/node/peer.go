@@ -264,7 +264,7 @@ func (n *Node) compare(from topology.NodeID, encoded []byte) {
 	if !slices.Equal(pins, own.Pins()) {
 		n.pins.exchangeWith(from)
 	}
-	n.catchUp(from, members)
+	n.catchUp(from, encoded, members)
 	theirs := make(map[topology.NodeID]bool, len(members))
 	for i := range members {
 		theirs[members[i].ID] = true
