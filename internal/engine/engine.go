@@ -298,6 +298,7 @@ func (e *Engine) getHeld(s *shard, slot uint16, h uint64, key, dst []byte) (val 
 		s.sample(h, true)
 	}
 	if l == 0 {
+		s.missed(slot, h)
 		s.misses++
 		s.unlock()
 		return dst, 0, errs.ErrNotFound

@@ -44,6 +44,9 @@ func (e *Engine) glance(s *shard, slot uint16, h uint64, key, dst []byte) (val [
 	}
 	r, saw := e.spot(s, c, slot, h, key)
 	if saw != sawValue {
+		if saw == sawNothing && c&cellWindow != 0 {
+			saw = sawOther // a touch log has to note it
+		}
 		return dst, 0, s.sure(seen, saw)
 	}
 	if r.lo&(3<<formShift) != 0 {

@@ -25,7 +25,7 @@ type directory struct {
 const (
 	cellServing = 1 << 31 // the serving bit
 	cellDir     = 1 << 30 // the slot has a directory, and the cell no block
-	cellWindow  = 1 << 29 // a pull window is open
+	cellWindow  = 1 << 29 // a pull window or a touch log is open
 	cellBlock   = 1<<29 - 1
 
 	// shallowShift is where the difference of depths stands in a directory.

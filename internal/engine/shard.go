@@ -60,7 +60,7 @@ type slotState struct {
 
 	spareVols int32 // of a spare slot, entries with a deadline
 
-	win *window // nil = no pull window is open
+	win *window // nil = neither a pull window nor a touch log is open
 }
 
 // counter is a number that the shard lock guards.
@@ -148,7 +148,11 @@ func (e *Engine) timed(now int64) int64 {
 // the key has a deadline. It is returned.
 func (s *shard) alive(slot uint16, h uint64, key []byte, now int64) (loc, record, int64) {
 	l, r := s.find(slot, h, key)
-	if l == 0 || r.form() == formNone {
+	if l == 0 {
+		s.missed(slot, h)
+		return 0, r, now
+	}
+	if r.form() == formNone {
 		return l, r, now
 	}
 	now = s.e.timed(now)

@@ -197,7 +197,7 @@ func (t *Txn) Untouched(key []byte) bool {
 	h := t.s.e.hash.sum(key)
 	t.check()
 	l, _, _ := t.s.alive(t.slot, h, key, t.now)
-	return l == 0 && t.st.win != nil && !t.st.win.has(h)
+	return l == 0 && t.st.pulls() && !t.st.win.has(h)
 }
 
 // MarkTouched makes Untouched false for key until the window is opened anew:

@@ -40,6 +40,7 @@ type window struct {
 	max  int
 	n    int
 	sets []uint32 // power of two, 0 = free
+	log  bool     // it is a touch log (touchlog.go), and no window
 }
 
 const minWindowSet = 8
@@ -114,12 +115,16 @@ func (e *Engine) windowsMost() int64 {
 func (s *shard) touchIn(i int, h uint64) {
 	st := &s.slots[i]
 	ok, grown := st.win.add(h)
-	if grown != 0 && s.e.windows.Add(int64(grown)) > s.e.windowsMost() {
+	log, most := st.win.log, s.e.windowsMost()
+	if log {
+		most /= logsShare
+	}
+	if grown != 0 && s.e.windows.Add(int64(grown)) > most {
 		ok = false
 	}
 	if !ok {
 		s.closeWindow(i)
-		st.winFull = true
+		st.winFull = !log
 	}
 }
 
@@ -165,7 +170,7 @@ func (e *Engine) Window(slot uint16) WindowState {
 	s, st := e.at(slot)
 	s.mu.Lock()
 	defer s.unlock()
-	if st.win == nil {
+	if !st.pulls() {
 		return WindowState{Full: st.winFull}
 	}
 	return WindowState{Open: true, Keys: st.win.n}
@@ -196,9 +201,9 @@ func (e *Engine) AddToWindow(slot uint16, gen uint64, key, value []byte, deadlin
 	old, _, _ := s.alive(slot, h, key, now)
 	present := old != 0 // first: an expiry here touches the key
 	switch {
-	case st.win == nil && st.winFull:
+	case !st.pulls() && st.winFull:
 		return WindowFull, nil
-	case st.win == nil || gen != 0 && st.win.gen != gen:
+	case !st.pulls() || gen != 0 && st.win.gen != gen:
 		return WindowClosed, nil
 	case present || st.win.has(h):
 		return Touched, nil
@@ -218,11 +223,14 @@ func (e *Engine) AddToWindow(slot uint16, gen uint64, key, value []byte, deadlin
 // none is.
 func (t *Txn) Window() uint64 {
 	t.check()
-	if t.st.win == nil {
+	if !t.st.pulls() {
 		return 0
 	}
 	return t.st.win.gen
 }
+
+// pulls says whether a pull window is open.
+func (st *slotState) pulls() bool { return st.win != nil && !st.win.log }
 
 // Serving returns the serving bit of the slot held.
 func (t *Txn) Serving() bool { return t.s.served(int(t.slot >> t.s.e.bits)) }
