@@ -61,6 +61,8 @@ var own = []metric{
 	{field: "ringcache_handoff_refused_keys", name: "ringcache_handoff_refused_keys_total", counter: true, help: "Keys taken from previous owners for which there was no room."},
 	{field: "ringcache_handoff_given_keys", name: "ringcache_handoff_given_keys_total", counter: true, help: "Keys handed over to next owners."},
 	{field: "ringcache_handoff_given_bytes", name: "ringcache_handoff_given_bytes_total", counter: true, help: "Their keys and values."},
+	{field: "ringcache_return_kept_slots", name: "ringcache_return_kept_slots_total", counter: true, help: "Slots that kept what the node had before it was away."},
+	{field: "ringcache_return_dropped_slots", name: "ringcache_return_dropped_slots_total", counter: true, help: "Slots that lost it while they waited for a proof."},
 	{field: "ringcache_changes", name: "ringcache_changes_running", help: "Changes that run at this node: slots and keys on their way, as RING CHANGES lists them."},
 	{field: "ringcache_pins", name: "ringcache_pins", help: "Slots that are pinned."},
 	{field: "cluster_known_nodes", name: "ringcache_members", help: "Members of the cluster as this node sees it."},

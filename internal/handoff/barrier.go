@@ -45,18 +45,22 @@ type Ask struct {
 	// Return is the boot of the process before, while there is content of its
 	// slots to be proven; 0 = none.
 	Return uint64
+	// Away names the members that this node had when it was away, while there is
+	// content from before that; 0: there is none.
+	Away uint64
 }
 
 // Verdict is a member's answer to an Ask.
 type Verdict struct {
-	Agreed bool    // the member serves none of the slots any more
-	Ready  bool    // it would agree to a Last Ask
-	Why    string  // why it does neither
-	Served []Range // slots that the member served until this moment
-	Kept   []Range // of the slots: see ReleaseTo
-	Offers []Offer // what the asker may take
-	Asks   []Ask   // what the member itself has to send in consequence
-	Sealed Sealed  // of Offers: which of the asker's copies are the latest
+	Agreed bool       // the member serves none of the slots any more
+	Ready  bool       // it would agree to a Last Ask
+	Why    string     // why it does neither
+	Served []Range    // slots that the member served until this moment
+	Kept   []Range    // of the slots: see ReleaseTo
+	Offers []Offer    // what the asker may take
+	Asks   []Ask      // what the member itself has to send in consequence
+	Sealed Sealed     // of Offers: which of the asker's copies are the latest
+	Left   *Testimony // of the time when the asker was away; nil: nothing
 
 	OfferedKeys uint64 // how many entries Offers are
 }
@@ -99,6 +103,15 @@ type Barrier struct {
 	agreed    map[Peer]*agreement // those of the last copyHold, and some older ones
 	takenOver int
 	kept      int // slots with copies that were the latest when they were taken over
+
+	born   time.Time // second counts from here
+	tenure []uint32  // per slot: the second since which it has been the owner's of cur, and this node has not served it for another
+	missed []*missed // processes that cur lacks, or lacked, the latest last
+	formed time.Time // since when cur has had these members
+	away   *away     // nil: this node has nothing from before an absence
+	beside *Set      // of the slots that are being opened: those that keep what they had before an absence
+
+	returned, unreturned int // slots that have kept it, and lost it
 }
 
 type pendingAsk struct {
@@ -129,6 +142,9 @@ func (b *Barrier) Adopt(t *Targets) []Ask {
 	}
 	b.meet(t)
 	b.dropForeign(t)
+	b.followOwners(t)
+	b.noteMembers(t)
+	b.keepAway(t)
 	b.past = b.past.record(b.cur, t)
 	b.cur, b.confirmed, b.offers = t, nil, nil
 	clear(b.pending)
@@ -187,6 +203,9 @@ func (b *Barrier) ask(to topology.NodeID, want *Set, whole bool) Ask {
 	a := Ask{ID: b.lastAsk, To: to, Targets: b.cur, Ranges: want.Ranges(), Last: !opens, Pull: b.pullable(to, want)}
 	if b.inherited != nil {
 		a.Return = b.inherited.Boot
+	}
+	if b.away != nil {
+		a.Away = b.away.hash
 	}
 	b.pending[to] = pendingAsk{Ask: a, opens: opens, whole: whole}
 	return a
@@ -256,7 +275,7 @@ func (b *Barrier) Agreed(a Ask, served []Range) (opened bool) {
 	b.dropGivenUp(a, peer)
 	for _, r := range served {
 		for s := int(r.First); s <= int(r.Last) && s < len(b.cur.Owner); s++ {
-			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self && !b.isExact(uint16(s), peer) {
+			if id, ok := b.cur.owner(uint16(s)); ok && id == b.self && !b.isExact(uint16(s), peer) && !b.hasLog(uint16(s), a.To) {
 				b.dropCopies(uint16(s)) // and the content
 			}
 			if member && b.gained.Has(uint16(s)) {
@@ -284,9 +303,10 @@ func (b *Barrier) openIfAgreed() bool {
 		}
 	}
 	b.takeInheritance()
+	b.takeAway()
 	b.settleCopies()
 	b.gained.Each(b.open)
-	b.gained, b.offers, b.exact = Set{}, nil, nil
+	b.gained, b.offers, b.exact, b.beside = Set{}, nil, nil, nil
 	return true
 }
 

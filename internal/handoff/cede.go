@@ -35,6 +35,10 @@ type Request struct {
 	// hold, by the number of its Ask. Boot 0: it takes nothing.
 	Boot, Ask uint64
 	Pull      []Range
+	// Away and Silence: the process of boot Process was away for that long, and had
+	// these members then; see Ask. 0: it was not.
+	Away    uint64
+	Silence time.Duration
 }
 
 // cededSlot is content that this node served and keeps for the next owner.
@@ -145,6 +149,10 @@ func (b *Barrier) Expire(now time.Time) (dropped bool) {
 			dropped = true
 		}
 	}
+	b.expireMissed(now)
+	if b.away != nil && !now.Before(b.away.until) {
+		b.dropAway()
+	}
 	return dropped
 }
 
@@ -190,7 +198,8 @@ func (b *Barrier) noteOffer(slot uint16, c Cession) {
 			b.offers = map[uint16]Cession{}
 		}
 		b.offers[slot] = c
-		if of, ok := b.copies.Of(slot); !ok || of != c.Peer { // of the copies settleCopies decides
+		// Of copies settleCopies decides, of what this node had before an absence takeAway.
+		if of, ok := b.copies.Of(slot); (!ok || of != c.Peer) && !b.hasLog(slot, c.Peer.ID) {
 			b.slots.DropSlot(slot) // what this node has of it is older
 		}
 	case old.Peer.ID != c.Peer.ID:
@@ -209,9 +218,14 @@ func (b *Barrier) noteOffer(slot uint16, c Cession) {
 // be taken from somebody, the window is open before the first request is served.
 func (b *Barrier) open(slot uint16) {
 	kept := b.exact != nil && b.exact.Has(slot)
-	if c := b.offers[slot]; c.Ask != 0 && (kept || b.slots.Keys(slot) == 0) {
+	switch c := b.offers[slot]; {
+	case c.Ask == 0:
+	case b.beside != nil && b.beside.Has(slot):
+		b.slots.(logs).OpenWindowBeside(slot, c)
+	case kept || b.slots.Keys(slot) == 0:
 		b.slots.OpenWindow(slot, c)
 	}
+	b.openLog(slot)
 	b.stamp(slot)
 	b.slots.SetServing(slot, true)
 }
@@ -220,6 +234,7 @@ func (b *Barrier) open(slot uint16) {
 func (b *Barrier) shut(slot uint16) {
 	b.slots.SetServing(slot, false)
 	b.slots.CloseWindow(slot)
+	b.endTenure(slot)
 	b.stamp(slot)
 }
 

@@ -187,6 +187,8 @@ func (b *Barrier) accept(p Peer, slot uint16, kind uint32) string {
 		return "this node serves the slot"
 	case b.inherited != nil && b.inherited.Slots.Has(slot):
 		return "the slot has entries of an earlier process"
+	case b.away != nil && b.away.slots.Has(slot):
+		return "the slot has entries from before an absence"
 	case b.isCeded(slot):
 		return "what the slot has here is being taken"
 	case b.agreedLately(p, slot):

@@ -3,6 +3,7 @@ package handoff
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // serving is node 0 with two of three slots, all with content; it also still serves
@@ -27,7 +28,7 @@ func serving(t *testing.T) (*Barrier, *holder) {
 func TestDoubtAsksEverybodyAnew(t *testing.T) {
 	b, h := serving(t)
 	old := b.Adopt(targets([]int{0, 1, 2}, []int{0, 0, 0})) // slot 2 comes back; nobody has agreed yet
-	asks, served := b.Doubt()
+	asks, served := b.Doubt(time.Second)
 	if served != 3 || slices.Contains(h.on, true) || slices.Contains(h.content, true) {
 		t.Fatalf("%d slots, serving %v, content %v", served, h.on, h.content)
 	}
@@ -55,15 +56,15 @@ func TestDoubtAsksEverybodyAnew(t *testing.T) {
 func TestDoubtWithoutOthers(t *testing.T) {
 	h := &holder{bitSlots: bitSlots{on: make([]bool, 3)}, content: []bool{true, true, true}}
 	b := NewBarrier(nodeID(0), h)
-	if asks, served := b.Doubt(); len(asks)+served != 0 {
+	if asks, served := b.Doubt(time.Second); len(asks)+served != 0 {
 		t.Error("doubts before the first targets")
 	}
 	b.Adopt(targets([]int{0}, []int{0, 0, 0}))
-	if asks, served := b.Doubt(); len(asks) != 0 || served != 3 || slices.Contains(h.on, false) || slices.Contains(h.content, true) {
+	if asks, served := b.Doubt(time.Second); len(asks) != 0 || served != 3 || slices.Contains(h.on, false) || slices.Contains(h.content, true) {
 		t.Errorf("%d asks, %d served, %v, %v", len(asks), served, h.on, h.content)
 	}
 	b.Retire()
-	if asks, served := b.Doubt(); len(asks)+served != 0 {
+	if asks, served := b.Doubt(time.Second); len(asks)+served != 0 {
 		t.Error("doubts after the end")
 	}
 }

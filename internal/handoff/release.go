@@ -26,6 +26,7 @@ func (b *Barrier) ReleaseFor(q Request) Verdict {
 	}
 	b.yieldCopies(&q, v.Kept)
 	b.offer(&q, &v)
+	b.tell(&q, &v)
 	return v
 }
 
@@ -115,6 +116,8 @@ func (b *Barrier) Reminders() []Ask {
 func (b *Barrier) Retire() {
 	b.retired = true
 	b.Disinherit()
+	b.dropAway()
+	b.forgetMissed()
 	b.DropCeded()
 	b.DropCopies(func(uint16, Peer) bool { return false })
 	clear(b.pending)

@@ -27,6 +27,7 @@ type Answer struct {
 	Served, Kept  []Range
 	Offers        []Offer
 	Sealed        Sealed
+	Left          *Testimony
 	Why           string // why it did not agree
 }
 
@@ -262,9 +263,13 @@ func (r *Runner) answered(a Ask, answer Answer) (next Ask, changed <-chan struct
 	defer r.mu.Unlock()
 	if answer.Agreed {
 		r.b.Confirmed(a, answer.Kept)
+		r.b.Told(a, answer.Left)
 		r.b.Offered(a, answer.Offers)
 		r.b.Sealed(a, answer.Sealed)
-		r.b.Agreed(a, answer.Served)
+		_, kept, lost := r.b.Returned()
+		if r.b.Agreed(a, answer.Served) {
+			r.logReturned(kept, lost)
+		}
 		r.wake() // slots were opened, or another may send its last Ask now
 		next, ok = r.b.Current(a)
 		return next, nil, ok

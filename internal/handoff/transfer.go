@@ -175,7 +175,13 @@ func (t *Transfer) Cede(slot uint16, c Cession) {
 }
 
 // OpenWindow implements Slots.
-func (t *Transfer) OpenWindow(slot uint16, c Cession) {
+func (t *Transfer) OpenWindow(slot uint16, c Cession) { t.openWindow(slot, c, t.Keys(slot) > 0) }
+
+// OpenWindowBeside is OpenWindow for a slot with entries of which the source has none.
+func (t *Transfer) OpenWindowBeside(slot uint16, c Cession) { t.openWindow(slot, c, false) }
+
+// openWindow opens a window; kept: the source is told of the keys that are here.
+func (t *Transfer) openWindow(slot uint16, c Cession, kept bool) {
 	if t.o.Caller == nil {
 		return
 	}
@@ -188,7 +194,7 @@ func (t *Transfer) OpenWindow(slot uint16, c Cession) {
 	if gen == 0 {
 		return
 	}
-	w := &Window{t: t, slot: slot, gen: gen, from: c, opened: time.Now(), kept: t.Keys(slot) > 0}
+	w := &Window{t: t, slot: slot, gen: gen, from: c, opened: time.Now(), kept: kept}
 	t.windows.Add(1)
 	t.sourceOf(c.Peer).add(w)
 	t.table().windows[slot].Store(w)
@@ -285,4 +291,12 @@ func (t *Transfer) openOf(match func(Peer) bool) (out []*Window) {
 		}
 	}
 	return out
+}
+
+// OpenLog, TakeLog, NoTouches and RemoveLogged are those of the engine.
+func (t *Transfer) OpenLog(slot uint16)                         { t.eng.OpenLog(slot) }
+func (t *Transfer) TakeLog(slot uint16) (engine.TouchLog, bool) { return t.eng.TakeLog(slot) }
+func (t *Transfer) NoTouches() engine.TouchLog                  { return t.eng.NoTouches() }
+func (t *Transfer) RemoveLogged(slot uint16, l engine.TouchLog) bool {
+	return t.eng.RemoveLogged(slot, l)
 }

@@ -55,6 +55,7 @@ type gate struct {
 	armed   bool          // there are others
 	alone   bool          // nobody answered the last look
 	lastAt  time.Time     // the last contact, time in suspension included
+	lostAt  time.Time     // lastAt when the latest look found the slots lost
 	settled chan struct{} // closed and replaced when a look has ended
 
 	looks, denied atomic.Uint64 // looks that requests may have waited for, and those that found the slots lost
@@ -252,6 +253,7 @@ func (n *Node) lookAround() {
 	g := n.gate
 	closed := !g.passed()
 	for range 3 { // a stop in the middle of it makes the answers worthless
+		g.clock.refresh() // entries that are kept must not live longer for it
 		began, silence := g.clock.elapsed(), g.silence()
 		verdict := n.askAround(silence)
 		if g.clock.elapsed()-began > 2*lookWait {
@@ -263,9 +265,12 @@ func (n *Node) lookAround() {
 		}
 		if verdict == lookLost {
 			g.denied.Add(1)
-			served := n.barrier.Doubt()
-			n.log.Warn("this node was away and others have taken its slots over: what it held is dropped, and the slots are asked for anew",
-				"silence", silence.Round(time.Millisecond).String(), "slots", served)
+			silence += g.clock.elapsed() - began
+			g.lost(silence)
+			served := n.barrier.Doubt(silence)
+			waiting, _, _ := n.barrier.Returned()
+			n.log.Warn("this node was away and others have taken its slots over: they are asked for anew, and what this node held is dropped but for what the others can prove to be the latest",
+				"silence", silence.Round(time.Millisecond).String(), "slots", served, "waiting_for_proof", waiting)
 		}
 		g.settle(verdict != lookNobody)
 		return

@@ -30,6 +30,8 @@ const (
 
 	returning = "RETURN" // content of an earlier process waits for its proof
 	kept      = "KEPT"   // the proof
+
+	wasAway = "AWAY" // content from before an absence waits for its proof
 )
 
 // peerSession is the node's state of a session that said RC.HELLO.
@@ -196,10 +198,11 @@ func (n *Node) checkParams(info resp.Value, addr string) error {
 }
 
 // release answers RC.RELEASE <view> <ranges> [<ID of the node that is meant>
-// [PREPARE] [BOOT <boot>] [RETURN <boot>] [PULL <boot> <ask> <ranges>]]: OK, READY if PREPARE was
-// given and this node still serves some of the slots, or RCNOTYET. With RETURN, an OK
-// has KEPT and the slots that have been the asker's ever since its process of that
-// boot; with PULL, CEDED and what the asker's process of that boot may take.
+// [PREPARE] [BOOT <boot>] [RETURN <boot>] [AWAY <ms> <members>] [PULL <boot> <ask> <ranges>]]: OK,
+// READY if PREPARE was given and this node still serves some of the slots, or RCNOTYET. With
+// RETURN, an OK has KEPT and the slots that have been the asker's ever since its process of that
+// boot; with PULL, CEDED and what the asker's process of that boot may take. With AWAY the answer
+// may be an array of the OK and a handoff.Testimony.
 func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 	if len(args) > 3 && string(args[3]) != n.id.String() {
 		w.Error(codeNotYet + " this is node " + n.id.String())
@@ -221,6 +224,12 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		case word == returning && i+1 < len(args):
 			i++
 			q.Return, _ = strconv.ParseUint(string(args[i]), 10, 64) // 0 proves nothing
+		case word == wasAway && i+2 < len(args):
+			if err = parseAway(&q, args[i+1:i+3]); err != nil {
+				w.Error("ERR " + err.Error())
+				return
+			}
+			i += 2
 		case word == pulling && i+3 < len(args):
 			if err = parsePull(&q, args[i+1:i+4]); err != nil {
 				w.Error("ERR " + err.Error())
@@ -238,6 +247,10 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 		w.Simple(ready)
 	case !v.Agreed:
 		w.Error(codeNotYet + " " + v.Why)
+	case v.Left != nil:
+		w.Array(2)
+		w.Simple(agreement(&v))
+		w.Bulk(v.Left.AppendBinary(nil))
 	default:
 		text := agreement(&v)
 		if len(text) > agreementMost { // single slots, thousands of them
@@ -294,6 +307,9 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	if a.Return != 0 {
 		args = append(args, []byte(returning), strconv.AppendUint(nil, a.Return, 10))
 	}
+	if a.Away != 0 {
+		args = append(args, []byte(wasAway), decimal(uint64(n.gate.away().Milliseconds()+1)), decimal(a.Away))
+	}
 	if len(a.Pull) > 0 {
 		ranges := handoff.FormatRanges(a.Pull)
 		if slices.Equal(a.Pull, a.Ranges) {
@@ -308,6 +324,13 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 	}
 	n.heard(a.To)
 	n.gate.agreed()
+	var left *handoff.Testimony
+	if v.Kind == resp.Array && len(v.Elems) == 2 {
+		if left, err = handoff.ParseTestimony(v.Elems[1].Str); err != nil {
+			n.log.Warn("a peer's testimony: what this node held is dropped", "peer", a.To.String(), "error", err)
+		}
+		v = v.Elems[0]
+	}
 	text := v.Text()
 	switch {
 	case v.Kind == resp.Error:
@@ -318,5 +341,7 @@ func (n *Node) sendRelease(ctx context.Context, a handoff.Ask) (handoff.Answer, 
 		}
 		return handoff.Answer{Ready: true}, nil
 	}
-	return parseAgreement(text)
+	answer, err := parseAgreement(text)
+	answer.Left = left
+	return answer, err
 }

@@ -245,4 +245,7 @@ func infoHandoff(n *Node, t *infoText) {
 	t.add("ringcache_handoff_refused_keys", f.Refused) // there was no room
 	t.add("ringcache_handoff_given_keys", f.Given)
 	t.add("ringcache_handoff_given_bytes", f.GivenBytes)
+	_, returned, dropped := n.Returned()
+	t.add("ringcache_return_kept_slots", returned) // after absences
+	t.add("ringcache_return_dropped_slots", dropped)
 }
