@@ -73,14 +73,15 @@ type Node struct {
 	selfMu sync.Mutex                   // guards self
 	self   topology.Member
 
-	ramp     ramp
-	contents contents
-	nudges   nudges
-	calls    sync.Pool // of *exec.Call
-	contact  contacts
-	differs  difference
-	settings settings
-	watched  atomic.Int64 // bytes of the keys that sessions watch
+	ramp       ramp
+	contents   contents
+	nudges     nudges
+	calls      sync.Pool // of *exec.Call
+	contact    contacts
+	differs    difference
+	agreements agreements
+	settings   settings
+	watched    atomic.Int64 // bytes of the keys that sessions watch
 	// For INFO: the sessions that watch keys, and those keys.
 	watchers, watchedKeys atomic.Int64
 	long                  atomic.Int32 // scripts and transactions that hold a slot, or are about to

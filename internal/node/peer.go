@@ -238,7 +238,11 @@ func (n *Node) release(from topology.NodeID, args [][]byte, w *resp.Writer) {
 			i += 3
 		}
 	}
+	p := n.pub.Load()
 	v := n.barrier.ReleaseFor(q)
+	if (v.Agreed || v.Ready) && len(ranges) > 0 {
+		n.agreements.note(p, from, q.Process, n.clock.time())
+	}
 	if v.Why != "" || len(ranges) == 0 {
 		n.compare(from, args[1])
 	}

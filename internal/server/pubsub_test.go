@@ -82,8 +82,11 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		}
 		refused = strings.HasPrefix(textOf(v), "-RCBUSY the subscriptions of all connections would take")
 	}
-	if s.hub.bytes > maxNames || !refused {
-		t.Errorf("%d bytes of names, refused %v", s.hub.bytes, refused)
+	s.hub.mu.RLock()
+	names := s.hub.bytes
+	s.hub.mu.RUnlock()
+	if names > maxNames || !refused {
+		t.Errorf("%d bytes of names, refused %v", names, refused)
 	}
 	// Room comes back with the sessions that go.
 	for _, o := range append(others, c) {
