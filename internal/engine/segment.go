@@ -29,8 +29,9 @@ const (
 	// where deadlines changed their kind it would stay half empty for ever.
 	leftAfter = 8
 	// gapCost is the part of a segment that may be wasted at its end to have no gap at the
-	// end of its chunk.
+	// end of its chunk, and gapFrom the limit of an engine from which on that matters.
 	gapCost = 1. / 256
+	gapFrom = 128 << 20
 )
 
 var bucketLimits = [4]int64{8_000, 120_000, 3_600_000, 1 << 62}
@@ -102,21 +103,21 @@ func (s *shard) target(q, b, size int) int {
 	}
 	n = min(chunkBlocks, n)
 	if size<<6 > a.blockBytes {
-		return a.evenRun(n, max(n, min(n+n/2+1, total/16>>a.blockShift)), size)
+		return a.evenRun(n, max(n, min(n+n/2+1, total/16>>a.blockShift)), size, a.blockBytes == maxBlockBytes && s.e.allowed() >= gapFrom)
 	}
 	return 1 << (bits.Len(uint(n)) - 1)
 }
 
 // evenRun returns the number of blocks, from half of n up to most, whose end
-// wastes the least when all records have one size. Where chunks can become parts of huge
-// pages, a chunk should hold a whole number of such runs, too: what is left of it is used by
-// index pages at best, and until its pages are touched the chunk stays what it is.
-func (a *arena) evenRun(n, most, size int) int {
+// wastes the least when all records have one size. In a large arena a chunk should hold a
+// whole number of segments, too: what is left of it is used by index pages at best, and until
+// it is touched the chunk does not become a part of a huge page.
+func (a *arena) evenRun(n, most, size int, large bool) int {
 	best, least := n, 2.0
 	for i := n/2 + 1; i <= min(most, chunkBlocks); i++ {
 		bytes := i << a.blockShift
 		cost := float64(bytes%size) / float64(bytes)
-		if a.blockBytes == maxBlockBytes && chunkBlocks%i<<a.blockShift*hugeChunks > hugeSlack {
+		if large && chunkBlocks%i<<a.blockShift*hugeChunks > hugeSlack {
 			cost += gapCost
 		}
 		if cost < least {
