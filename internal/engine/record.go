@@ -64,8 +64,12 @@ func write32(p unsafe.Pointer, v uint32) { binary.LittleEndian.PutUint32((*[4]by
 func read64(p unsafe.Pointer) uint64     { return binary.LittleEndian.Uint64((*[8]byte)(p)[:]) }
 func write64(p unsafe.Pointer, v uint64) { binary.LittleEndian.PutUint64((*[8]byte)(p)[:], v) }
 
-// view returns n bytes from p on.
+// view returns n bytes from byte off after p on. An empty value may end with the arena's
+// memory: no pointer behind that is made.
 func view(p unsafe.Pointer, off, n int) []byte {
+	if n == 0 {
+		off = 0
+	}
 	return unsafe.Slice((*byte)(unsafe.Add(p, off)), n)
 }
 
