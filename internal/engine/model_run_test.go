@@ -54,7 +54,7 @@ func TestModel(t *testing.T) {
 	each := min(20_000, max(1, steps/(2*len(shapes))))
 	seed, done := modelSeed(), 0
 	for i := 0; done < steps; i++ {
-		sh := shapes[i%len(shapes)]
+		sh := shapes[turns[i%len(turns)]]
 		if err := history(sh, seed, uint64(i), each); err != nil {
 			t.Fatalf("RINGCACHE_SEED=%d, history %d, %+v: %v", seed, i, sh, err)
 		}

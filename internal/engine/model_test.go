@@ -109,6 +109,11 @@ var shapes = []shape{
 	{Slots, 60 << 10, 100, 4096},
 }
 
+// turns is whose history comes when, by index of shapes: all of them first, then in turn
+// with those again whose operations cost a tenth of the others', so that a long run has
+// many of every kind.
+var turns = []int{0, 1, 2, 3, 4, 5, 6, 4, 1, 3, 4, 0, 1, 4, 2, 4, 3, 1, 4, 0, 4, 1, 3, 4, 2, 1, 4, 3, 4, 0, 1, 4, 3, 4}
+
 func newModel(sh shape, seed uint64) (*model, error) { return newModelIn("", sh, seed) }
 
 func newModelIn(file string, sh shape, seed uint64) (*model, error) {
