@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs every fuzz target of the module for a while: fuzz.sh [time per target].
-# `go test -fuzz` takes one target of one package at a time.
+# Each package is built once, with the fuzzer's instrumentation; then as many
+# targets run side by side as there are processors, one worker each. What a
+# target finds is written into the testdata/fuzz of its package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,17 +15,27 @@ done < <(grep -rEo --include='*_test.go' --exclude-dir=testdata --exclude-dir=in
 
 [ "${#targets[@]}" -gt 0 ] || { echo "fuzz: no target found" >&2; exit 1; }
 
-log="$(mktemp)"
-trap 'rm -f "$log"' EXIT
+tmp="$(mktemp -d)"
+trap 'rm -rf "$tmp"' EXIT
+found="$(go env GOCACHE)/fuzz" # where go test -fuzz keeps what it has found, too
+module="$(go list -m)"
+
+# build makes the binary of a package's targets.
+build() {
+    local bin="$tmp/$1/test"
+    [ -e "$bin" ] || go test -c -fuzz=. -o "$bin" "$1"
+}
 
 # run fuzzes one target. Before Go 1.27 the fuzzer itself may fail with nothing
 # but "context deadline exceeded" when its time is up on a busy machine
 # (https://go.dev/issue/75804): such a run has found nothing and is repeated. A
 # finding always names the input that it wrote, or the seed that fails.
 run() {
-    local dir="$1" func="$2" attempt
+    local dir="$1" func="$2" log="$tmp/$1/$2.log" attempt
     for attempt in 1 2 3; do
-        if go test -run='^$' -fuzz="^$func\$" -fuzztime="$time" "$dir" </dev/null 2>&1 | tee "$log"; then
+        if (cd "$dir" && exec "$tmp/$dir/test" -test.run='^$' -test.fuzz="^$func\$" -test.fuzztime="$time" -test.parallel=1 \
+            -test.paniconexit0 -test.fuzzcachedir="$found/$module/${dir#./}") </dev/null 2>&1 | tee "$log" | sed -u "s/^fuzz: /fuzz: $func: /"; then
+            echo "$dir $func" >>"$tmp/passed"
             return 0
         fi
         grep -qE '^ +context deadline exceeded$' "$log" || return 1
@@ -33,10 +45,20 @@ run() {
     return 1
 }
 
-n=0
 for target in "${targets[@]}"; do
-    read -r dir func <<<"$target"
-    n=$((n + 1))
-    echo "fuzz $n/${#targets[@]}: $func in $dir for $time"
-    run "$dir" "$func"
+    build "${target% *}"
 done
+
+: >"$tmp/passed"
+jobs="$(nproc)" n=0
+for target in "${targets[@]}"; do
+    [ "$n" -lt "$jobs" ] || wait -n || true # what has failed is not in the list of those that passed
+    n=$((n + 1))
+    echo "fuzz $n/${#targets[@]}: ${target#* } in ${target% *} for $time"
+    run ${target% *} ${target#* } &
+done
+wait
+
+failed="$(printf '%s\n' "${targets[@]}" | grep -vxFf "$tmp/passed" || true)"
+[ -z "$failed" ] || { echo "fuzz: failed:"; echo "$failed"; exit 1; } >&2
+echo "fuzz: ${#targets[@]} targets passed"

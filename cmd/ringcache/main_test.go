@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,9 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	if flag.Parse(); testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "ringcache-test")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,9 +43,14 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// command prepares a run without the caller's RINGCACHE_ variables.
+// command prepares a run without the caller's RINGCACHE_ variables. The program is
+// built plainly even if the test has the race detector, so that a short run, which is
+// for the detector, goes without.
 func command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes are not started with -short")
+	}
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = t.TempDir()
 	for _, pair := range os.Environ() {

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -15,9 +16,22 @@ import (
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
+// shortRaceTests between them do everything that nodes do to each other; with the race
+// detector all simulations take longer than the tests of all other rooms. A short run
+// with it makes these, unless -run chooses others.
+const shortRaceTests = `^Test(Real|Mismatch|Away|JoinAndLeave|Split|NoKeyIsLost|Transactions|Embedded|Migrate|PinsConverge|StepsUnder|` +
+	`DrainInSteps|WeightIn|OwnerDiesDuring|OwnerDiesWhile|ReadOnlyClients|WaitAnd|WarmRestart$)|` +
+	`^TestScripts$/^(crashinjoin|flush|halves|lateanswer|restart|silentdrop)$`
+
 // TestMain looks for goroutines that were left behind. memberlist ends a probe
 // that is under way by its timeout only, so that it gets some time.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if run := flag.Lookup("test.run"); raceEnabled && testing.Short() && run.Value.String() == "" {
+		if err := run.Value.Set(shortRaceTests); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if code == 0 {
 		err := goleak.Find()

@@ -1,4 +1,4 @@
-//go:build !linux || (!amd64 && !arm64) || race
+//go:build !linux || (!amd64 && !arm64) || race || heaparena
 
 package engine
 
@@ -7,8 +7,9 @@ import (
 	"unsafe"
 )
 
-// backing is the memory of an arena on the Go heap, chunk by chunk: for the
-// race detector, which does not see mapped memory, and where there is no mmap.
+// backing is the memory of an arena on the Go heap, chunk by chunk: for the race
+// detector and the checks of pointers, which do not see mapped memory (the tag
+// heaparena is for the latter alone), and where there is no mmap.
 type backing struct {
 	chunks []unsafe.Pointer // of heapChunk.mem
 	owners []*[chunkBlocks]uint32

@@ -275,6 +275,7 @@ func TestAttachOnlyServed(t *testing.T) {
 // TestAttachRefused: whatever is wrong with a file, the start is empty, says
 // why, and the engine works.
 func TestAttachRefused(t *testing.T) {
+	oneGoroutine(t)
 	for where, dir := range fileDirs(t) {
 		path := filepath.Join(dir, "arena")
 		c := newClock()

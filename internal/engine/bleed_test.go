@@ -16,6 +16,7 @@ import (
 
 // redis#2716: growing the table at the limit evicted millions of keys.
 func TestIndexGrowthAtTheLimitEvictsOnlyWhatTheWriteNeeds(t *testing.T) {
+	oneGoroutine(t)
 	limit := int64(scale(8 << 20))
 	e, _ := newTest(t, Options{MaxBytes: limit})
 	value := make([]byte, 100)
@@ -190,6 +191,7 @@ func TestOverwritingTheSameKeysDoesNotGrow(t *testing.T) {
 
 // The same with ten thousand keys of changing size at the limit.
 func TestOverwritingTenThousandKeysStaysWithinTheLimit(t *testing.T) {
+	oneGoroutine(t)
 	const limit = 4 << 20
 	e, _ := newTest(t, Options{MaxBytes: limit})
 	r := rand.New(rand.NewPCG(1, 3))
@@ -209,6 +211,7 @@ func TestOverwritingTenThousandKeysStaysWithinTheLimit(t *testing.T) {
 
 // memcached#689: one large item among a million small ones: out of memory.
 func TestOneLargeItemAmongManySmallOnes(t *testing.T) {
+	oneGoroutine(t)
 	limit := int64(max(4<<20, scale(32<<20)))
 	e, c := newTest(t, Options{MaxBytes: limit})
 	for i := 0; i%1000 != 0 || e.Stats().Evicted == 0; i++ {
@@ -346,6 +349,7 @@ func TestScanDoesNotStarveExpiry(t *testing.T) {
 // valkey#3588: SCAN skipped keys. Keys come and go around those that stay, so
 // that the index of the slot grows and shrinks at every depth meanwhile.
 func TestScanSkipsNoKeyWhileTheIndexGrowsAndShrinks(t *testing.T) {
+	oneGoroutine(t)
 	e, _ := newTest(t, Options{Shards: 2})
 	const stay, most = 300, 8_000
 	for i := range stay {

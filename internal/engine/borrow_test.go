@@ -9,6 +9,7 @@ import (
 // What a Txn lends may come back as key and value of a write: the write, its
 // event and its pull window see the bytes as they were at the call.
 func TestBorrowedKeysAndValuesMayBeWritten(t *testing.T) {
+	oneGoroutine(t)
 	for _, size := range []int{0, 1, 5, 40, 3000, 20_000} {
 		for _, room := range []string{"room", "at the limit"} {
 			t.Run(fmt.Sprintf("%d bytes, %s", size, room), func(t *testing.T) {

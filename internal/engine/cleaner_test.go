@@ -115,6 +115,7 @@ func TestCleanerKeepsRoomAheadOfWriters(t *testing.T) {
 
 // From 80 and from 95 per cent on the sweep gives dead bytes back more eagerly.
 func TestSweepCompactsByLevel(t *testing.T) {
+	oneGoroutine(t)
 	for _, tc := range []struct {
 		fill, share int64 // per cent of the limit, most dead bytes as a divisor of the live ones
 	}{{50, compactShare}, {85, tidyShare}, {96, fullShare}} {

@@ -155,9 +155,7 @@ func TestHugeSlotBesideSmallOnes(t *testing.T) {
 // A key in each slot, at limits from ample to one that holds a part of them: the
 // bound holds, no write fails, and at ample room nothing is lost.
 func TestAKeyInEverySlot(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("one goroutine, long")
-	}
+	oneGoroutine(t)
 	for _, tc := range []struct {
 		shards int
 		limit  int64
@@ -197,9 +195,7 @@ func TestAKeyInEverySlot(t *testing.T) {
 
 // Keys and values of no bytes, and of the most that may be.
 func TestExtremeSizes(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("one goroutine, long")
-	}
+	oneGoroutine(t)
 	const largest = 1 << 20
 	e, c := newTest(t, Options{MaxBytes: 64 << 20, MaxValue: largest, MaxKey: maxKeyLimit, Shards: 2})
 	for _, klen := range []int{0, 1, 2, 1 << 10, 1<<16 - 8, 1 << 16, maxKeyLimit} {

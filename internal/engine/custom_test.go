@@ -84,6 +84,7 @@ func TestCustomPolicyIsObeyed(t *testing.T) {
 // However a custom policy behaves, the limit holds, writes succeed, one write's
 // work is bounded, and the counts are right.
 func TestCustomPolicyCannotBreakTheBound(t *testing.T) {
+	oneGoroutine(t)
 	for _, p := range []verdicts{
 		{verdict: Keep}, {class: 3, verdict: Demote}, {class: -5, verdict: Verdict(9)}, {class: 99, verdict: Keep},
 		{panics: "judge"}, {panics: "score"}, {panics: "class", class: 2}, {panics: "class score judge"},
@@ -139,6 +140,7 @@ func (demoter) Judge(r Record) Verdict {
 }
 
 func TestPriority(t *testing.T) {
+	oneGoroutine(t)
 	classes := []Class{{Prefix: "session:", Rank: 2}, {Prefix: "session:tmp:", Rank: -1}, {Prefix: "bulk:", Quota: 100 << 10}}
 	for _, shards := range []int{1, 8} {
 		e, _ := newTest(t, Options{MaxBytes: 1 << 20, Shards: shards, Policy: "priority", Classes: classes, Seed: 1})

@@ -231,6 +231,7 @@ func TestEveryWayToLookAgreesOnTheMillisecondOfExpiry(t *testing.T) {
 // garnet#1265 with a TTL of a second: what lives at a time bounds what is used,
 // and a limit that has room for it evicts nothing.
 func TestChurnWithASecondToLiveIsBoundedByWhatLives(t *testing.T) {
+	oneGoroutine(t)
 	const perMs = 20
 	live := int64(1100 * perMs) // a second, and the pause between sweeps
 	limit := int64(4 << 20)

@@ -187,6 +187,7 @@ func TestClosedEngineRefuses(t *testing.T) {
 }
 
 func TestRandomKeyIsRoughlyUniform(t *testing.T) {
+	oneGoroutine(t)
 	e, _ := newTest(t, Options{Shards: 8, Seed: 3})
 	counts := map[string]int{}
 	for i := range 400 {

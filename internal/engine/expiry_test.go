@@ -12,6 +12,7 @@ import (
 // Keys with one deadline are gone by themselves after it, with 99 per cent of
 // their bytes, and a read before the sweep comes by finds none of them.
 func TestOneDeadlineForAllFreesTheirMemory(t *testing.T) {
+	oneGoroutine(t)
 	keys := scale(300_000)
 	e, c := newTest(t, Options{MaxBytes: 1 << 30, Shards: 64})
 	for i := range keys {

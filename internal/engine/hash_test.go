@@ -10,6 +10,7 @@ import (
 // Fingerprints, buckets and shards of sampling use different bits: each half of
 // a hash must be as good as random for keys as people name them.
 func TestHashSpreadsSimilarKeys(t *testing.T) {
+	oneGoroutine(t)
 	shapes := []string{"%d", "key-%08d", "user:%d:profile", "%016x", "a-long-prefix-that-all-keys-share/%d", "%d-and-a-long-suffix-of-all-keys"}
 	keys, seeds := scale(1<<14), uint64(8)
 	for _, shape := range shapes {

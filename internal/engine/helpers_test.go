@@ -84,6 +84,16 @@ func has(e *Engine, slot uint16, key []byte) bool {
 	return t.Has(key)
 }
 
+// oneGoroutine keeps a long test out of the short run with the race detector, which
+// finds nothing where nothing runs beside. What a race build has besides, an arena on
+// the heap and checks of pointers, is tried with the tag heaparena (make race).
+func oneGoroutine(tb testing.TB) {
+	tb.Helper()
+	if raceEnabled && testing.Short() {
+		tb.Skip("one goroutine, long")
+	}
+}
+
 // scale makes the rounds of a test fewer where each of them costs more.
 func scale(n int) int {
 	if raceEnabled {

@@ -20,6 +20,7 @@ func places(e *Engine, keys int) []loc {
 // A hold of background work removes and moves no more records than it may,
 // however large the segments are.
 func TestHoldsOfBackgroundWorkAreBounded(t *testing.T) {
+	oneGoroutine(t)
 	const keys = 1500
 	value := make([]byte, 100)
 	for _, tc := range []struct {
@@ -196,6 +197,7 @@ func TestFlushHoldsAShardForItsSlotsOnly(t *testing.T) {
 
 // Work of every kind may stop between any two holds, and any other may go on.
 func TestWorkInHoldsMayBeInterruptedAnywhere(t *testing.T) {
+	oneGoroutine(t)
 	for _, evicts := range []bool{false, true} {
 		for seed := range uint64(4) {
 			e, c := newTest(t, Options{MaxBytes: 1 << 20, Shards: 1, Seed: 1, Policy: []string{"s3fifo", "lru"}[seed%2]})

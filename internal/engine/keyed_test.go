@@ -13,9 +13,7 @@ import (
 // Keys as applications build them come to slots about evenly: no slot has more
 // than three times its share.
 func TestKeySlotSpreads(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("one goroutine, long")
-	}
+	oneGoroutine(t)
 	const n = 64 * Slots
 	keys := map[string]func(i int) []byte{
 		"decimal":         func(i int) []byte { return fmt.Append(nil, i) },

@@ -10,6 +10,7 @@ import (
 // What the process holds beside the engine takes memory from the entries, and
 // gives it back.
 func TestOutsideCountsAgainstTheLimit(t *testing.T) {
+	oneGoroutine(t)
 	const limit = 8 << 20
 	e, _ := newTest(t, Options{MaxBytes: limit})
 	value := make([]byte, 200)

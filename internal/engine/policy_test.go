@@ -19,6 +19,7 @@ func evicting() map[string]Options {
 // Eviction takes no more than writes need and one segment per shard: a write
 // needs room for a segment at most, and gives what it does not use to the next.
 func TestEvictionTakesNoMoreThanNeeded(t *testing.T) {
+	oneGoroutine(t)
 	for name, o := range evicting() {
 		t.Run(name, func(t *testing.T) {
 			o.MaxBytes, o.Shards, o.Seed = 4<<20, 1, 1
@@ -125,6 +126,7 @@ func TestLFUResistsScansAndForgets(t *testing.T) {
 // The small queue's share follows the load, and a policy without shadows costs
 // none.
 func TestSmallShareAdapts(t *testing.T) {
+	oneGoroutine(t)
 	share := func(policy string, far int) int {
 		e, _ := newTest(t, Options{MaxBytes: 1 << 20, Shards: 1, Policy: policy, Seed: 1})
 		dst := make([]byte, 0, 64)

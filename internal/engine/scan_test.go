@@ -68,6 +68,7 @@ func (w *scanWorld) mutate(steps int) {
 // last call of a scan is returned, here exactly once, whatever happens between
 // the calls and within them.
 func TestScanReturnsWhatStays(t *testing.T) {
+	oneGoroutine(t)
 	seeds := uint64(6)
 	if long() {
 		seeds = 500

@@ -48,6 +48,7 @@ func TestSegmentsLeftOpenAreFilled(t *testing.T) {
 // With deadlines of every kind at once, many segments are open: small ones where
 // there is little of a kind.
 func TestOpenSegmentsOfManyDeadlinesWasteLittle(t *testing.T) {
+	oneGoroutine(t)
 	e, c := newTest(t, Options{MaxBytes: 64 << 20, Shards: 1})
 	s := &e.shards[0]
 	value := make([]byte, 40)

@@ -36,6 +36,7 @@ func upper(i int) uint16 { return slotFor(i)%half + half }
 // Spare entries leave before any other, under every policy; when they are gone,
 // the policy decides as ever. noeviction refuses nothing as long as there are any.
 func TestSpareEntriesLeaveFirst(t *testing.T) {
+	oneGoroutine(t)
 	const limit = 8 << 20
 	for _, policy := range Policies() {
 		t.Run(policy, func(t *testing.T) {
@@ -76,6 +77,7 @@ func TestSpareEntriesLeaveFirst(t *testing.T) {
 // A spare entry is stored only where that takes memory from spare entries: a cache
 // that is full of others takes none, and loses nothing.
 func TestSpareEntriesTakeNothing(t *testing.T) {
+	oneGoroutine(t)
 	for _, policy := range Policies() {
 		t.Run(policy, func(t *testing.T) {
 			e, _ := newHalves(t, Options{MaxBytes: 4 << 20, Policy: policy})
@@ -114,6 +116,7 @@ func TestSpareEntriesTakeNothing(t *testing.T) {
 // Entries of a spare slot that becomes served stay when memory is needed, as any
 // others do.
 func TestSpareSlotBecomesServed(t *testing.T) {
+	oneGoroutine(t)
 	e, c := newHalves(t, Options{MaxBytes: 8 << 20})
 	value := make([]byte, 200)
 	for i := range 4000 {

@@ -205,6 +205,7 @@ func (w *awayWalk) run(steps int) string {
 
 // TestRandomAbsences: see awayWalk.
 func TestRandomAbsences(t *testing.T) {
+	oneGoroutine(t)
 	walks, kept, hits := uint64(150), 0, 0
 	if testing.Short() {
 		walks = 30
@@ -229,6 +230,7 @@ func TestRandomAbsences(t *testing.T) {
 // word of the others has so much in common that walks do not miss a single part of it:
 // the tests of missed_test.go do.
 func TestRandomAbsencesCanFail(t *testing.T) {
+	oneGoroutine(t)
 	for seed := range uint64(20) {
 		w := newAwayWalk(t, seed)
 		w.unlogged = true

@@ -302,6 +302,7 @@ func (l *life) live(steps int) {
 // TestCopiesInRandomLives: whatever happens, copies become content only where
 // nobody but the process that they are of has served the slot since.
 func TestCopiesInRandomLives(t *testing.T) {
+	oneGoroutine(t)
 	lives := uint64(1500)
 	if testing.Short() {
 		lives = 300
@@ -323,6 +324,7 @@ func TestCopiesInRandomLives(t *testing.T) {
 
 // TestRandomLivesCanFail shows that the lives find broken rules.
 func TestRandomLivesCanFail(t *testing.T) {
+	oneGoroutine(t)
 	for _, tc := range []struct {
 		name   string
 		break_ func(l *life)

@@ -133,6 +133,7 @@ func exploreValues(nodes int, owners [][]int, writes, limit int, breakIt func(w 
 // loss and repetition) of two nodes that adopt three targets each, whatever
 // these name.
 func TestExhaustiveTwoNodes(t *testing.T) {
+	oneGoroutine(t)
 	states := 0
 	for _, a := range everyList(2, 3) {
 		for _, b := range everyList(2, 3) {
@@ -171,6 +172,7 @@ func TestExhaustiveThreeNodes(t *testing.T) {
 // TestExplorerFindsStaleAnswers proves that the exploration can fail: when
 // answers to void Asks count, it finds two nodes that serve one slot.
 func TestExplorerFindsStaleAnswers(t *testing.T) {
+	oneGoroutine(t)
 	e := explore(2, [][]int{{0, 1, 0}, {1, 0, 1}}, true, 1_000_000)
 	if e.failure == nil {
 		t.Fatalf("accepting stale answers went unnoticed in %d states", len(e.seen))
@@ -194,6 +196,7 @@ var valueRuns = []struct {
 // and reads: no node ever serves a value that is older than the last one that was
 // acknowledged, or a deleted key.
 func TestExhaustiveValues(t *testing.T) {
+	oneGoroutine(t)
 	for _, r := range valueRuns {
 		e := exploreValues(r.nodes, r.owners, r.writes, valueStates(), nil)
 		if e.failure != nil {
@@ -212,6 +215,7 @@ func valueStates() int {
 
 // TestExplorerFindsOldValues proves that the exploration of values can fail.
 func TestExplorerFindsOldValues(t *testing.T) {
+	oneGoroutine(t)
 	for name, breakIt := range map[string]func(w *world){
 		"writes and deletes do not keep answers out": func(w *world) { w.untouched = true },
 	} {

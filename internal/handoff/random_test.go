@@ -6,6 +6,15 @@ import (
 	"testing"
 )
 
+// oneGoroutine keeps a long test out of the short run with the race detector, which
+// finds nothing where nothing runs beside; the run without it makes the test.
+func oneGoroutine(tb testing.TB) {
+	tb.Helper()
+	if raceEnabled && testing.Short() {
+		tb.Skip("one goroutine, long")
+	}
+}
+
 // pairs tracks which pairs of nodes have known each other without a break
 // since they last did not both serve a slot. Only for those the promise holds:
 // nodes that took each other for dead may both have taken the slots over.
@@ -156,6 +165,7 @@ func settle(w *world, t *Targets) {
 }
 
 func TestRandomOrders(t *testing.T) {
+	oneGoroutine(t)
 	for _, tc := range []struct {
 		name       string
 		partitions bool
@@ -183,6 +193,7 @@ func TestRandomOrders(t *testing.T) {
 
 // TestRandomOrdersCanFail shows that the walk sees a broken barrier.
 func TestRandomOrdersCanFail(t *testing.T) {
+	oneGoroutine(t)
 	for seed := range uint64(200) {
 		if _, _, _, _, _, bad := walk(rand.New(rand.NewPCG(seed, 7)), 300, false, true); bad {
 			return

@@ -280,6 +280,7 @@ func walkCopies(r *rand.Rand, steps int, breakIt func(c *copyWorld)) (kept int, 
 // TestRandomCopies: copies that a next owner has become content only where they are
 // what the owner before had last.
 func TestRandomCopies(t *testing.T) {
+	oneGoroutine(t)
 	walks := uint64(1500)
 	if testing.Short() {
 		walks = 300
@@ -300,6 +301,7 @@ func TestRandomCopies(t *testing.T) {
 
 // TestRandomCopiesCanFail shows that the walks see what is broken on purpose.
 func TestRandomCopiesCanFail(t *testing.T) {
+	oneGoroutine(t)
 	for name, breakIt := range map[string]func(c *copyWorld){
 		"a change that is under way does not count": func(c *copyWorld) { c.noFlight = true },
 		"a change that waits does not count":        func(c *copyWorld) { c.noQueue = true },

@@ -84,6 +84,7 @@ func (w *world) pick(r *rand.Rand) int {
 
 // TestRandomValues: a read finds the latest value that was acknowledged, or none.
 func TestRandomValues(t *testing.T) {
+	oneGoroutine(t)
 	walks := uint64(1500)
 	if testing.Short() {
 		walks = 300
@@ -104,6 +105,7 @@ func TestRandomValues(t *testing.T) {
 
 // TestRandomValuesCanFail shows that the walks see what is broken on purpose.
 func TestRandomValuesCanFail(t *testing.T) {
+	oneGoroutine(t)
 	for name, breakIt := range map[string]func(w *world){
 		"answers to void Asks count":                 func(w *world) { w.acceptStale = true },
 		"writes and deletes do not keep answers out": func(w *world) { w.untouched = true },

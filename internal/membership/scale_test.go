@@ -164,7 +164,7 @@ func newFleet(t *testing.T, n int) (f *fleet, end func()) {
 // TestLeaveOfLargeCluster: a node that has just joined still passes on all that it has
 // heard of the others. That it leaves goes first, and Leave does not wait for the rest.
 func TestLeaveOfLargeCluster(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() && !raceEnabled {
 		t.Skip("a large cluster")
 	}
 	n := 100 // from there on news are repeated 24 times
