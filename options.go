@@ -74,6 +74,12 @@ type Options struct {
 	// Addr, data port + 10000, or any free port if Addr asked for port 0. A sum
 	// above 65535 is an error.
 	GossipAddr string
+	// SourceAddr is the IP that connections to other nodes leave from, as
+	// bind-source-addr of Redis: on a machine with several of them, where routes or
+	// firewalls ask for a certain one. It must be an address of this machine, and of
+	// the same family (IPv4 or IPv6) as those of the peers. Gossip's packets over UDP
+	// leave from GossipAddr. Default: the system's choice.
+	SourceAddr string
 	// Seeds are data addresses of members. Without seeds, and without a
 	// Discovery that gives some, the node starts a cluster of its own, which
 	// others may join.
@@ -393,6 +399,9 @@ func (o Options) validate() error {
 	if n := len(o.ClusterSecret); n > 0 && n < MinClusterSecret {
 		add("the cluster secret has %d bytes, at least %d are needed: whoever records gossip could guess a shorter one; take a random one, such as openssl rand -hex 32 prints",
 			n, MinClusterSecret)
+	}
+	if o.SourceAddr != "" && net.ParseIP(o.SourceAddr) == nil {
+		add("source address %q is not an IP", o.SourceAddr)
 	}
 	if o.Addr != "" {
 		faults = append(faults, o.validateAddr()...)

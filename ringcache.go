@@ -59,12 +59,17 @@ func Open(o Options) (*Node, error) {
 	}
 	r := &Node{done: make(chan struct{})}
 	no := r.nodeOptions(o)
+	dialer := &net.Dialer{}
+	if ip := net.ParseIP(o.SourceAddr); ip != nil {
+		dialer.LocalAddr = &net.TCPAddr{IP: ip}
+		no.Dialer = func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+	}
 	if o.TLSCert != "" && o.Addr != "" {
 		var err error
 		if r.tls, err = server.NewTLS(server.TLSFiles{Cert: o.TLSCert, Key: o.TLSKey, CA: o.TLSCA}, nil, o.Logger); err != nil {
 			return nil, err
 		}
-		no.Dialer = r.tls.Dial
+		no.Dialer = r.tls.Dialer(dialer)
 	}
 	if o.Addr == "" {
 		return r.start(no, nil, o)
@@ -91,7 +96,7 @@ func (r *Node) nodeOptions(o Options) node.Options {
 		Steps:     o.steps(),
 		Discovery: seeds{fixed: append([]string(nil), o.Seeds...), more: o.Discovery}, JoinTimeout: o.JoinTimeout,
 		Membership: membership.Options{ProbeInterval: o.ProbeInterval, ProbeTimeout: o.ProbeTimeout,
-			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown, TCPOnly: o.GossipTCP},
+			SuspicionMult: o.SuspicionMult, HoldDown: o.HoldDown, TCPOnly: o.GossipTCP, Source: net.ParseIP(o.SourceAddr)},
 		Engine: engine.Options{MaxBytes: o.MaxMemory, MaxValue: o.MaxValue, Policy: o.Policy,
 			Classes: o.Classes, Custom: o.Eviction}, WholeProcess: o.WholeProcess,
 		Scripts: o.Scripts, Diagnostics: o.Diagnostics,

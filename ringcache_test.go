@@ -41,6 +41,7 @@ func TestOptionsFaults(t *testing.T) {
 		{"placement", Options{Placement: "dice"}, []string{"dice", "ring"}},
 		{"several at once", Options{Weight: 1e9, Zone: strings.Repeat("z", 100), MaxMemory: -1}, []string{"weight", "zone", "MaxMemory"}},
 		{"policy", Options{Policy: "guess"}, []string{"guess"}},
+		{"source", Options{Addr: "127.0.0.1:0", SourceAddr: "10.0.0.1:7001"}, []string{"source address", "10.0.0.1:7001", "IP"}},
 		{"seed", Options{Addr: "127.0.0.1:0", Seeds: []string{"nowhere"}}, []string{"nowhere"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -186,6 +186,9 @@ func TestRules(t *testing.T) {
 		{"a short secret", []Flag{{"addr", "0.0.0.0:7001"}, {"cluster-secret", "fifteen bytes.."}}, "--cluster-secret: has 15 bytes, at least 16 are needed"},
 		{"no port for gossip", []Flag{{"addr", "127.0.0.1:55536"}}, "--addr: port 55536 has no port for gossip"},
 		{"given for gossip", []Flag{{"addr", "127.0.0.1:55536"}, {"gossip-addr", "127.0.0.1:9"}}, ""},
+		{"a source with a port", []Flag{{"source-addr", "127.0.0.1:7001"}}, `--source-addr: "127.0.0.1:7001" is none; give an IP address of this machine without a port`},
+		{"a source that is no single machine's", []Flag{{"source-addr", "0.0.0.0"}}, `--source-addr: "0.0.0.0" is none`},
+		{"a source", []Flag{{"source-addr", "127.0.0.9"}}, ""},
 		{"probe slower than its interval", []Flag{{"probe-timeout", "2s"}}, "--probe-timeout: 2s is above probe-interval 1s"},
 		{"a value as large as the memory", []Flag{{"max-value", "2mb"}, {"max-memory", "4mb"}}, "--max-value: 2mb is above a quarter of max-memory 4mb"},
 	}

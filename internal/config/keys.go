@@ -12,7 +12,7 @@ type Key struct {
 	Default string   // as text; "" is none
 	Usage   string   // one sentence, lower case, without a full stop
 	Example string   // a realistic value
-	Kind    string   // "address", "list", "text", "size", "duration", "count", "number", "one of"
+	Kind    string   // "address", "IP address", "list", "text", "size", "duration", "count", "number", "one of"
 	Limit   string   // allowed range in words, "" if none
 	Values  []string // of "one of"
 	Secret  bool     // never printed

@@ -41,6 +41,9 @@ var keys = []Key{
 	address(Key{Name: "gossip-addr", Group: "Addresses", Example: "10.0.0.1:17001",
 		Usage: "address for failure detection between nodes, TCP and UDP; by default the host of addr with its port + 10000"},
 		true, func(c *Config) *string { return &c.Options.GossipAddr }),
+	ip(Key{Name: "source-addr", Group: "Addresses", Example: "10.0.0.1",
+		Usage: "address of this machine that connections to other nodes leave from, as bind-source-addr of Redis; by default the system chooses; gossip over UDP leaves from gossip-addr"},
+		func(c *Config) *string { return &c.Options.SourceAddr }),
 
 	list(Key{Name: "seeds", Group: "Cluster", Example: "10.0.0.1:7001,10.0.0.2:7001",
 		Usage: "data addresses of nodes to join through, one of which must answer; none starts a new cluster"},
@@ -315,6 +318,23 @@ func address(k Key, emptyHost bool, at func(*Config) *string) Key {
 		v, err := parseHostPort(s, emptyHost)
 		*at(c) = v
 		return v, err
+	}
+	return k
+}
+
+// ip is an IP address without a port.
+func ip(k Key, at func(*Config) *string) Key {
+	k.Kind = "IP address"
+	k.set = func(c *Config, s string) (string, error) {
+		if s == "" {
+			return "", nil
+		}
+		v, err := netip.ParseAddr(s)
+		if err != nil || v.Zone() != "" || v.IsUnspecified() || v.IsMulticast() {
+			return "", bad("give an IP address of this machine without a port", "%q is none", s)
+		}
+		*at(c) = v.Unmap().String()
+		return *at(c), nil
 	}
 	return k
 }

@@ -3,7 +3,9 @@ package drill
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -17,6 +19,7 @@ const (
 	maxFlows     = 4096 // connections through one front at a time; further ones are closed
 	flowBuffer   = 32 << 10
 	maxPacket    = 64 << 10
+	addressPairs = 125
 	outside      = -1 // who is no node: the clients
 )
 
@@ -24,16 +27,18 @@ const (
 // on an address that nobody knows, and announces one of a front here, which passes
 // on what is not cut off. A cut delays bytes of connections, as lost and repeated
 // packets would, and drops datagrams; connections are accepted even so and stay
-// silent. Who connects is told by the kernel's table of sockets.
+// silent. Every node connects from an address of its own, which tells nodes from each
+// other and from clients.
 type network struct {
-	prefix string // of the fronts' addresses
+	prefix string // of the fronts' addresses, two bytes of an IPv4 address
 
-	mu     sync.Mutex
-	open   *sync.Cond // broadcast when a cut heals, a front goes down or all is closed
-	fronts []*front
-	cuts   map[[2]int]bool // pairs of nodes (or outside) that do not hear each other
-	closed bool
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	open    *sync.Cond // broadcast when a cut heals, a front goes down or all is closed
+	fronts  []*front
+	sources map[string]*front // who connects from where
+	cuts    map[[2]int]bool   // pairs of nodes (or outside) that do not hear each other
+	closed  bool
+	wg      sync.WaitGroup
 }
 
 // front is what others see of one node.
@@ -42,7 +47,7 @@ type front struct {
 	index  int
 	addr   string // announced data address
 	target string // where the node listens
-	pid    int
+	source string // address that the node connects from
 
 	// guarded by network.mu
 	up    bool
@@ -52,7 +57,7 @@ type front struct {
 }
 
 func newNetwork(prefix string) *network {
-	n := &network{prefix: prefix, cuts: map[[2]int]bool{}}
+	n := &network{prefix: prefix, cuts: map[[2]int]bool{}, sources: map[string]*front{}}
 	n.open = sync.NewCond(&n.mu)
 	return n
 }
@@ -63,13 +68,18 @@ func (n *network) add(target string) *front {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := &front{n: n, index: len(n.fronts), target: target, conns: map[net.Conn]struct{}{}}
-	f.addr = net.JoinHostPort(n.prefix+strconv.Itoa(f.index%250+1), port)
+	// There are fewer faults than such addresses. Nobody listens on source, so that no
+	// connection from it can have taken a port that the front needs.
+	group, last := f.index/addressPairs, 2*(f.index%addressPairs)
+	f.addr = net.JoinHostPort(fmt.Sprintf("%s%d.%d", n.prefix, group, last+1), port)
+	f.source = fmt.Sprintf("%s%d.%d", n.prefix, group, last+2)
 	n.fronts = append(n.fronts, f)
+	n.sources[f.source] = f
 	return f
 }
 
-// raise opens the ports of a front for the process pid.
-func (f *front) raise(pid int) error {
+// raise opens the ports of a front.
+func (f *front) raise() error {
 	host, port, _ := net.SplitHostPort(f.addr)
 	number, err := strconv.Atoi(port)
 	if err != nil {
@@ -91,7 +101,7 @@ func (f *front) raise(pid int) error {
 	n := f.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f.up, f.pid, f.tcp, f.udp = true, pid, []net.Listener{data, stream}, udp
+	f.up, f.tcp, f.udp = true, []net.Listener{data, stream}, udp
 	target, _, _ := net.SplitHostPort(f.target)
 	n.wg.Go(func() { f.accept(data, f.target) })
 	n.wg.Go(func() { f.accept(stream, net.JoinHostPort(target, strconv.Itoa(number+gossipOffset))) })
@@ -200,7 +210,8 @@ func (f *front) forget(c net.Conn) {
 func (f *front) flow(c net.Conn, target string) {
 	defer f.forget(c)
 	from := f.n.whoIs(c)
-	if !f.pass(from) {
+	sent, ok := f.begin(c, from)
+	if !ok {
 		return
 	}
 	back, err := net.DialTimeout("tcp", target, 5*time.Second)
@@ -215,6 +226,9 @@ func (f *front) flow(c net.Conn, target string) {
 		return
 	}
 	defer f.forget(back)
+	if _, err := back.Write(sent); err != nil {
+		return
+	}
 	done := make(chan struct{})
 	go func() { // ends when back is closed
 		defer close(done)
@@ -224,6 +238,40 @@ func (f *front) flow(c net.Conn, target string) {
 	f.pump(back, c, from)
 	back.Close()
 	<-done
+}
+
+// begin waits until the way of a new connection is free, and returns what was sent on
+// it meanwhile. One that is given up before would never have come about where a cable is
+// pulled, so nothing of it arrives: false.
+func (f *front) begin(c net.Conn, from int) (sent []byte, ok bool) {
+	if !f.isCut(from) {
+		return nil, true
+	}
+	sent, over, read := make([]byte, flowBuffer), new(bool), make(chan struct{})
+	go func() { // ends with the connection, a full buffer, or at the deadline set below
+		defer close(read)
+		size, err := io.ReadFull(c, sent)
+		sent = sent[:size]
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			f.n.mu.Lock()
+			defer f.n.mu.Unlock()
+			*over = true
+			f.n.open.Broadcast()
+		}
+	}()
+	f.wait(from, over)
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	<-read
+	if *over || c.SetReadDeadline(time.Time{}) != nil {
+		return nil, false
+	}
+	return sent, f.pass(from)
+}
+
+func (f *front) isCut(from int) bool {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	return f.n.cuts[pair(from, f.index)]
 }
 
 // pump copies until either end closes; what it has read waits while the way is
@@ -247,10 +295,13 @@ func (f *front) pump(dst, src net.Conn, from int) {
 }
 
 // pass waits until the way from a node is free; false: the front is down.
-func (f *front) pass(from int) bool {
+func (f *front) pass(from int) bool { return f.wait(from, new(bool)) }
+
+// wait is pass that also ends when over, guarded by network.mu, is set.
+func (f *front) wait(from int, over *bool) bool {
 	f.n.mu.Lock()
 	defer f.n.mu.Unlock()
-	for f.up && !f.n.closed && f.n.cuts[pair(from, f.index)] {
+	for f.up && !f.n.closed && !*over && f.n.cuts[pair(from, f.index)] {
 		f.n.open.Wait()
 	}
 	return f.up && !f.n.closed
@@ -295,22 +346,13 @@ func (f *front) sender(from *net.UDPAddr) *net.UDPConn {
 	return nil
 }
 
-// whoIs finds the node whose process holds the other end of a connection; outside
-// if none does.
+// whoIs finds the node that a connection comes from; outside if it comes from none.
 func (n *network) whoIs(c net.Conn) int {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	n.mu.Lock()
-	pids := map[int]int{}
-	for _, f := range n.fronts {
-		if f.up {
-			pids[f.pid] = f.index
-		}
-	}
-	n.mu.Unlock()
-	inode := socketInode(c.RemoteAddr(), c.LocalAddr())
-	for pid, index := range pids {
-		if inode != "" && holdsSocket(pid, inode) {
-			return index
-		}
+	defer n.mu.Unlock()
+	if f := n.sources[host]; f != nil {
+		return f.index
 	}
 	return outside
 }

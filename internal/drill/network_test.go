@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -14,8 +16,9 @@ import (
 	"github.com/ringcache/ringcache/internal/child"
 )
 
-// echo serves data and gossip ports of a node that answers what it is sent.
-func echo(t *testing.T) (addr string) {
+// echo serves data and gossip ports of a node that answers what it is sent. It counts
+// its connections.
+func echo(t *testing.T) (addr string, connections *atomic.Int64) {
 	t.Helper()
 	addr, err := child.FreeAddr("127.0.0.1")
 	if err != nil {
@@ -32,12 +35,14 @@ func echo(t *testing.T) (addr string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close(); u.Close() })
+	connections = new(atomic.Int64)
 	go func() { // ends with the listener
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			connections.Add(1)
 			go func() { // ends with the connection
 				_, _ = io.Copy(c, c)
 				c.Close()
@@ -54,7 +59,7 @@ func echo(t *testing.T) (addr string) {
 			_, _ = u.WriteToUDP(append([]byte(from.String()+" "), buf[:n]...), from)
 		}
 	}()
-	return addr
+	return addr, connections
 }
 
 func testNetwork(t *testing.T) (*network, *front) {
@@ -62,10 +67,11 @@ func testNetwork(t *testing.T) (*network, *front) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the faulty network needs Linux")
 	}
-	n := newNetwork("127.99." + strconv.Itoa(1+os.Getpid()%250) + ".")
+	n := newNetwork("127." + strconv.Itoa(1+os.Getpid()%250) + ".")
 	t.Cleanup(n.close)
-	f := n.add(echo(t))
-	if err := f.raise(1 << 30); err != nil { // no process: whoever connects is outside
+	addr, _ := echo(t)
+	f := n.add(addr)
+	if err := f.raise(); err != nil {
 		t.Fatal(err)
 	}
 	return n, f
@@ -130,7 +136,7 @@ func TestCutDropsDatagrams(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := n.add(own)
-	if err := me.raise(1<<30 + 1); err != nil {
+	if err := me.raise(); err != nil {
 		t.Fatal(err)
 	}
 	gossip := func(addr string) *net.UDPAddr {
@@ -165,32 +171,89 @@ func TestCutDropsDatagrams(t *testing.T) {
 	}
 }
 
-// The kernel says which process holds the other end of a connection.
-func TestWhoIs(t *testing.T) {
+// connect dials a front from an address; "" is a client's.
+func connect(t *testing.T, f *front, from string) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: 30 * time.Second}
+	if from != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	c, err := d.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// A cut between two nodes leaves clients and other nodes alone, because each node
+// connects from an address of its own, however many there have been.
+func TestCutSeparatesNodesNotClients(t *testing.T) {
 	n, f := testNetwork(t)
-	me := n.add("127.0.0.1:1")
-	me.up, me.pid = true, os.Getpid()
-	me.udp, _ = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var others []*front
+	for range 3 * addressPairs {
+		others = append(others, n.add("127.0.0.1:1"))
+	}
+	a, b := others[0], others[addressPairs-1] // the next one is again the first of its group
+	n.cut(a.index, f.index)
+	if got, err := say(connect(t, f, a.source), "cut", 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%q, %v came through the cut", got, err)
+	}
+	for name, from := range map[string]string{"another node": b.source, "the second of its name": others[addressPairs].source, "a client": ""} {
+		if got, err := say(connect(t, f, from), "through", 30*time.Second); got != "through" {
+			t.Errorf("%s is cut off too: %q, %v", name, got, err)
+		}
+	}
+}
+
+// What is sent on a connection that was made and given up during a cut never arrives: a
+// pulled cable would not have let it come about. Otherwise clients that try again and
+// again would fall upon the node at once when it is back.
+func TestGivenUpConnectionsDoNotArriveAfterACut(t *testing.T) {
+	n, _ := testNetwork(t)
+	addr, arrived := echo(t)
+	f := n.add(addr)
+	if err := f.raise(); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
+	n.isolate(f.index)
+	const many = 50
+	for i := range many {
+		c := connect(t, f, "")
+		if _, err := c.Write([]byte("late " + strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	held := connect(t, f, "")
+	if _, err := held.Write([]byte("held")); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
+	left := func() []string { // accepted in this order: when the last one is there, all are
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		var from []string
+		for c := range f.conns {
+			from = append(from, c.RemoteAddr().String())
+		}
+		return from
 	}
-	defer accepted.Close()
-	if got := n.whoIs(accepted); got != me.index {
-		t.Errorf("this process is node %d, want %d", got, me.index)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(30 * time.Second); !slices.Equal(left(), []string{held.LocalAddr().String()}); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("connections are held from %v, want the one that is open", left())
+		}
 	}
-	me.pid = f.pid
-	if got := n.whoIs(accepted); got != outside {
-		t.Errorf("a process that is no node is node %d", got)
+	n.heal()
+	_ = held.SetReadDeadline(time.Now().Add(30 * time.Second))
+	buf := make([]byte, 4)
+	if _, err := io.ReadFull(held, buf); err != nil || string(buf) != "held" {
+		t.Errorf("%q, %v after the cut healed", buf, err)
+	}
+	if got := arrived.Load(); got != 1 {
+		t.Errorf("%d connections arrived, want 1", got)
 	}
 }

@@ -38,8 +38,8 @@ func newRing(o *Options, faulty bool) (*ringSystem, error) {
 	}
 	s := &ringSystem{fleet: f, name: fmt.Sprintf("drill-%d", rand.Uint64())}
 	if faulty {
-		prefix := fmt.Sprintf("127.%d.%d.", 64+rand.IntN(128), 1+rand.IntN(250))
-		if err := checkHost(prefix + "1"); err != nil {
+		prefix := fmt.Sprintf("127.%d.", 1+rand.IntN(250))
+		if err := checkHost(prefix + "0.1"); err != nil {
 			s.close()
 			return nil, err
 		}
@@ -103,8 +103,8 @@ func (s *ringSystem) launch(ctx context.Context, dir string, at place, seeds []s
 		args = append(args, "--warm-rate", "1", "--join-time", max(time.Second, s.o.Duration*2/3).String())
 	}
 	if at.front != nil {
-		args = append(args, "--advertise", at.addr)
-		raise = at.front.raise
+		args = append(args, "--advertise", at.addr, "--source-addr", at.front.source)
+		raise = func(int) error { return at.front.raise() }
 	}
 	p, err := s.run(ctx, at.listen, dir, raise, s.o.Binary, append(args, s.o.Args...)...)
 	if err != nil {

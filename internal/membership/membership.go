@@ -16,6 +16,7 @@ package membership
 import (
 	"context"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -60,6 +61,9 @@ type Options struct {
 	// Advertise is the gossip address that peers are told: an IP or a host
 	// name (resolved once), with or without a port. Empty: that of Bind.
 	Advertise string
+	// Source is the IP that streams to peers leave from; nil: the system's choice.
+	// Packets over UDP leave from Bind.
+	Source net.IP
 
 	// TCPOnly sends gossip over TCP connections instead of UDP packets, where the
 	// network has no UDP. All members must do the same.

@@ -85,6 +85,7 @@ func Start(o Options) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.leaveFrom(o.Source)
 	m, err := create(o, t, logger)
 	if err != nil {
 		_ = t.Shutdown()

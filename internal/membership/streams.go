@@ -34,6 +34,7 @@ type streamTransport struct {
 	done    chan struct{}
 	dials   context.Context // done when Shutdown begins
 	cut     context.CancelFunc
+	source  net.Addr       // dials leave from it; nil: from anywhere
 	wg      sync.WaitGroup // accept, incoming connections, senders
 
 	mu     sync.Mutex
@@ -271,7 +272,7 @@ func (t *streamTransport) send(addr string, q *packetQueue) {
 func (t *streamTransport) connect(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.dials, packetDial)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	conn, err := (&net.Dialer{LocalAddr: t.source}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +288,7 @@ func (t *streamTransport) connect(addr string) (net.Conn, error) {
 
 // DialTimeout implements memberlist.Transport; the wrapper dials itself.
 func (t *streamTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return (&net.Dialer{Timeout: timeout}).Dial("tcp", addr)
+	return (&net.Dialer{Timeout: timeout, LocalAddr: t.source}).Dial("tcp", addr)
 }
 
 // DialAddressTimeout implements memberlist.NodeAwareTransport.

@@ -147,3 +147,53 @@ func TestStreamsRefuse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Streams of either transport leave from the address that was asked for.
+func TestStreamsLeaveFromSource(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	source := net.IPv4(127, 0, 7, 9)
+	probe := net.Dialer{LocalAddr: &net.TCPAddr{IP: source}}
+	if conn, err := probe.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Skip("this system has one loopback address only: ", err)
+	} else {
+		conn.Close()
+		if accepted, err := ln.Accept(); err == nil {
+			accepted.Close()
+		}
+	}
+	for _, tcpOnly := range []bool{false, true} {
+		tr, err := newTransport(nil, "127.0.0.1", 0, tcpOnly, log.New(io.Discard, "", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Shutdown()
+		tr.leaveFrom(source)
+		arrives := func(how string) {
+			t.Helper()
+			conn, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if got := conn.RemoteAddr().(*net.TCPAddr).IP; !got.Equal(source) {
+				t.Errorf("TCP alone %v: a %s comes from %v, want %v", tcpOnly, how, got, source)
+			}
+		}
+		conn, err := tr.DialTimeout(ln.Addr().String(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		arrives("stream")
+		if tcpOnly {
+			if _, err := tr.WriteTo([]byte("packet"), ln.Addr().String()); err != nil {
+				t.Fatal(err)
+			}
+			arrives("packet")
+		}
+	}
+}

@@ -22,6 +22,7 @@ type transport struct {
 	streams chan net.Conn                      // what memberlist accepts from
 	dials   context.Context                    // of dials, done when Shutdown begins
 	cut     context.CancelFunc
+	source  net.Addr                // streams leave from it; nil: from anywhere
 	stop    chan struct{}           // closed when the network below is shut down
 	packets chan *memberlist.Packet // what memberlist receives from
 	relays  sync.WaitGroup          // relayStreams and relayPackets
@@ -75,6 +76,18 @@ func listen(ip string, port int, logger *log.Logger) (nt *memberlist.NetTranspor
 		}
 	}
 	return nt, err
+}
+
+// leaveFrom says which address streams leave from; nil leaves it to the system. It
+// is called before the first dial, and means nothing to a transport given.
+func (t *transport) leaveFrom(ip net.IP) {
+	if ip == nil {
+		return
+	}
+	t.source = &net.TCPAddr{IP: ip}
+	if st, ok := t.real.(*streamTransport); ok {
+		st.source = t.source
+	}
 }
 
 // port returns the port listened on, or 0 with a transport given.
@@ -149,7 +162,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	var conn net.Conn
 	var err error
 	if t.real != nil {
-		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(t.dials, "tcp", a.Addr)
+		conn, err = (&net.Dialer{Timeout: timeout, LocalAddr: t.source}).DialContext(t.dials, "tcp", a.Addr)
 	} else {
 		conn, err = t.NodeAwareTransport.DialAddressTimeout(a, timeout)
 	}

@@ -140,10 +140,15 @@ func (t *TLS) listener(ln net.Listener) net.Listener {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current().server, nil }})
 }
 
-// Dial connects to a peer and completes the handshake before ctx ends. With a CA,
-// the peer's certificate must come from it and its name is not compared: nodes
-// are reached by addresses that come and go, and prove the cluster's secret.
-func (t *TLS) Dial(ctx context.Context, addr string) (net.Conn, error) {
+// Dialer returns a function that connects to a peer by d and completes the handshake
+// before its ctx ends. With a CA, the peer's certificate must come from it and its
+// name is not compared: nodes are reached by addresses that come and go, and prove the
+// cluster's secret.
+func (t *TLS) Dialer(d *net.Dialer) func(ctx context.Context, addr string) (net.Conn, error) {
+	return func(ctx context.Context, addr string) (net.Conn, error) { return t.dial(ctx, d, addr) }
+}
+
+func (t *TLS) dial(ctx context.Context, by *net.Dialer, addr string) (net.Conn, error) {
 	conf := t.current().client.Clone()
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		conf.ServerName = host
@@ -152,7 +157,7 @@ func (t *TLS) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		conf.InsecureSkipVerify = true // in favour of the check below
 		conf.VerifyConnection = func(cs tls.ConnectionState) error { return verifyChain(cs.PeerCertificates, roots, t.now()) }
 	}
-	d := tls.Dialer{Config: conf}
+	d := tls.Dialer{NetDialer: by, Config: conf}
 	return d.DialContext(ctx, "tcp", addr)
 }
 

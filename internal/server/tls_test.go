@@ -128,7 +128,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("plain text is answered: %v", v)
 	}
 	// Peers come with the node's own certificate.
-	peer, err := conf.Dial(t.Context(), s.Addr().String())
+	peer, err := conf.Dialer(&net.Dialer{})(t.Context(), s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conn, err := other.Dial(t.Context(), s.Addr().String()); err == nil {
+	if conn, err := other.Dialer(&net.Dialer{})(t.Context(), s.Addr().String()); err == nil {
 		conn.Close()
 		t.Error("a peer trusts a foreign authority")
 	}
