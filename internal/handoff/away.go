@@ -1,7 +1,11 @@
 package handoff
 
 import (
+	"maps"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/engine"
@@ -15,6 +19,8 @@ const (
 	// what is not proved is dropped, while nobody serves the slots and with agreements
 	// that grow old: at about a microsecond for each.
 	awayMost = 1 << 18
+	appliers = 8  // goroutines that apply logs at most
+	openTell = 64 // slots opened until those who wait for one are told
 )
 
 // away is what this node held when it found that it had not been a member for a
@@ -142,26 +148,62 @@ func (b *Barrier) proof(slot uint16) (log engine.TouchLog, ok bool) {
 }
 
 // takeAway decides, just before gained slots are opened, what becomes of content from
-// before an absence. The other members have agreed by now. What is not proved goes, and
-// of what is proved the keys that the heir has touched.
-func (b *Barrier) takeAway() {
+// before an absence. The other members have agreed by now. What is not proved goes; of
+// what is proved openAway gets the logs.
+func (b *Barrier) takeAway() map[uint16]engine.TouchLog {
 	b.beside = nil
 	if b.away == nil {
-		return
+		return nil
 	}
+	proved := map[uint16]engine.TouchLog{}
 	b.away.slots.Each(func(slot uint16) {
-		log, ok := b.proof(slot)
-		if !ok || !b.gained.Has(slot) || !b.slots.(logs).RemoveLogged(slot, log) {
-			b.loseAway(slot)
+		if log, ok := b.proof(slot); ok && b.gained.Has(slot) {
+			proved[slot] = log
 			return
 		}
-		if b.beside == nil {
-			b.beside = new(Set)
-		}
-		b.beside.Add(slot)
-		b.returned++
+		b.loseAway(slot)
 	})
 	b.away = nil
+	return proved
+}
+
+// openAway opens the slots whose content from before an absence is proved. Of that the
+// keys go that the heir has touched, which takes a microsecond for each entry while nobody
+// serves them; so several goroutines look, and each slot is opened as soon as it is done.
+func (b *Barrier) openAway(proved map[uint16]engine.TouchLog) {
+	if len(proved) == 0 {
+		return
+	}
+	type outcome struct {
+		slot uint16
+		kept bool
+	}
+	slots := slices.Sorted(maps.Keys(proved))
+	done, next := make(chan outcome, 2*appliers), atomic.Int64{}
+	var wg sync.WaitGroup
+	for range min(appliers, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() { // ends when no slot is left
+			for i := next.Add(1) - 1; i < int64(len(slots)); i = next.Add(1) - 1 {
+				done <- outcome{slots[i], b.slots.(logs).RemoveLogged(slots[i], proved[slots[i]])}
+			}
+		})
+	}
+	b.beside = new(Set)
+	for i := range slots {
+		o := <-done
+		if o.kept {
+			b.beside.Add(o.slot)
+			b.returned++
+		} else {
+			b.slots.DropSlot(o.slot)
+			b.unreturned++
+		}
+		b.open(o.slot)
+		if i%openTell == 0 {
+			b.opening()
+		}
+	}
+	wg.Wait()
 }
 
 // Returned is the number of slots with content from before an absence that waits for

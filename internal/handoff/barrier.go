@@ -89,6 +89,8 @@ type Barrier struct {
 	offers map[uint16]Cession   // of the gained slots: what agreements to Asks of cur let this node take
 	stamps []uint64             // per slot: lastAsk when the slot was last served here
 	now    func() time.Time
+	// opening is called now and then while slots are being opened, which may take long.
+	opening func()
 
 	past      history
 	proven    int // slots of the inheritance that have kept their content
@@ -130,7 +132,7 @@ func NewBarrier(self topology.NodeID, slots Slots) *Barrier {
 		self: self, slots: slots,
 		pending:   map[topology.NodeID]pendingAsk{},
 		strangers: map[topology.NodeID]struct{}{},
-		now:       time.Now, copies: new(Copies), agreed: map[Peer]*agreement{},
+		now:       time.Now, opening: func() {}, copies: new(Copies), agreed: map[Peer]*agreement{},
 	}
 }
 
@@ -303,9 +305,14 @@ func (b *Barrier) openIfAgreed() bool {
 		}
 	}
 	b.takeInheritance()
-	b.takeAway()
+	logs := b.takeAway()
 	b.settleCopies()
-	b.gained.Each(b.open)
+	b.gained.Each(func(slot uint16) {
+		if _, waits := logs[slot]; !waits {
+			b.open(slot)
+		}
+	})
+	b.openAway(logs)
 	b.gained, b.offers, b.exact, b.beside = Set{}, nil, nil, nil
 	return true
 }

@@ -108,6 +108,37 @@ func TestAbsenceOneOwner(t *testing.T) {
 	}
 }
 
+// A slot is served as soon as its own log is applied, whatever the others still need,
+// and who waits for it is told.
+func TestSlotsOpenWhileLogsAreApplied(t *testing.T) {
+	told := false
+	a := absence{back: func(a *absence) {
+		e := a.nodes[0].eng
+		a.applying = func(slot uint16) {
+			if slot != 1 {
+				return
+			}
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for end := time.After(30 * time.Second); !e.Serving(0); {
+				select {
+				case <-tick.C:
+				case <-end:
+					t.Error("slot 0 waits for slot 1")
+					return
+				}
+			}
+		}
+		a.nodes[0].b.opening = func() { told = told || e.Serving(0) && !e.Serving(1) }
+	}}
+	if quiet, used := a.run(t); quiet != "old" || used != "new" {
+		t.Errorf("untouched %q, touched %q", quiet, used)
+	}
+	if !told {
+		t.Error("nobody was told of slot 0 before slot 1 was open")
+	}
+}
+
 // In every other case everything goes: something has happened in the slot.
 func TestAbsenceOfOwners(t *testing.T) {
 	for _, tc := range []absenceCase{

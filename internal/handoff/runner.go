@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringcache/ringcache/internal/topology"
@@ -52,17 +53,21 @@ type Runner struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	b       *Barrier
-	closed  bool
-	void    context.CancelFunc // ends the Asks of the current targets
-	askCtx  context.Context
-	changed chan struct{} // closed and replaced whenever bits or targets changed
+	mu     sync.Mutex
+	b      *Barrier
+	closed bool
+	void   context.CancelFunc // ends the Asks of the current targets
+	askCtx context.Context
+
+	changed atomic.Pointer[chan struct{}] // closed and replaced, under mu, whenever bits or targets changed
 }
 
 // NewRunner starts a Runner for a node that serves nothing yet.
 func NewRunner(o RunnerOptions) *Runner {
-	r := &Runner{o: o, b: NewBarrier(o.Self, o.Slots), changed: make(chan struct{})}
+	r := &Runner{o: o, b: NewBarrier(o.Self, o.Slots)}
+	changed := make(chan struct{})
+	r.changed.Store(&changed)
+	r.b.opening = r.wake
 	if r.o.Logger == nil {
 		r.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -178,12 +183,8 @@ func (r *Runner) Retire() {
 }
 
 // Changed returns a channel that is closed at the next change of serving bits
-// or targets.
-func (r *Runner) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
-}
+// or targets. It never waits.
+func (r *Runner) Changed() <-chan struct{} { return *r.changed.Load() }
 
 // Progress returns how many slots wait to be opened here and how many are still
 // served for another owner.
@@ -204,8 +205,8 @@ func (r *Runner) Close() {
 
 // wake runs under mu.
 func (r *Runner) wake() {
-	close(r.changed)
-	r.changed = make(chan struct{})
+	next := make(chan struct{})
+	close(*r.changed.Swap(&next))
 }
 
 // start runs under mu; each goroutine ends when its Ask is agreed to or void.
@@ -280,7 +281,7 @@ func (r *Runner) answered(a Ask, answer Answer) (next Ask, changed <-chan struct
 	if next.Last != before.Last {
 		r.wake()
 	}
-	return next, r.changed, ok
+	return next, r.Changed(), ok
 }
 
 func (r *Runner) renew(a Ask) (Ask, bool) {
@@ -304,7 +305,7 @@ func (r *Runner) await(ctx context.Context, a Ask, changed <-chan struct{}, d ti
 		}
 		r.mu.Lock()
 		next, ok = r.b.Current(a)
-		changed = r.changed
+		changed = r.Changed()
 		r.mu.Unlock()
 		if !ok || !waiting || next.Last && !a.Last {
 			return next, ok

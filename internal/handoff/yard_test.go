@@ -21,7 +21,8 @@ type yard struct {
 
 	lose func(from, to int) bool // whether an answer is lost
 
-	unlogged bool // broken on purpose: logs are not applied
+	applying func(slot uint16) // before a log is applied; on several goroutines
+	unlogged bool              // broken on purpose: logs are not applied
 }
 
 type yardNode struct {
@@ -44,6 +45,9 @@ type yardSlots struct {
 }
 
 func (s yardSlots) RemoveLogged(slot uint16, l engine.TouchLog) bool {
+	if s.y.applying != nil {
+		s.y.applying(slot)
+	}
 	return s.y.unlogged || s.Transfer.RemoveLogged(slot, l)
 }
 
