@@ -42,6 +42,7 @@ const (
 	MaxClusterName     = 128                      // bytes
 	MaxLoops           = server.MaxLoops
 	MaxReplicas        = topology.MaxReplicas
+	MaxMemoryLimit     = engine.MaxBytesLimit // of MaxMemory, in bytes: 1 TiB
 
 	DefaultJoinSteps    = node.DefaultJoinSteps
 	DefaultMissBudget   = node.DefaultMissBudget
@@ -166,7 +167,7 @@ type Options struct {
 	PlaceSlots SlotPlacement
 
 	// MaxMemory bounds keys, values, their overhead and the buffers of sessions,
-	// in bytes; default 256 MiB. When it is full the policy evicts. Up to 16 MiB
+	// in bytes; default 256 MiB, at most MaxMemoryLimit. When it is full the policy evicts. Up to 16 MiB
 	// of buffers are granted beside it; what they take above that is taken from
 	// the entries within 100 ms, up to half of MaxMemory.
 	MaxMemory int64
@@ -413,7 +414,7 @@ func (o Options) validate() error {
 	if err := o.steps().Validate(); err != nil {
 		faults = append(faults, err)
 	}
-	if o.Weight > topology.MaxWeight {
+	if !(o.Weight <= topology.MaxWeight) { // NaN too
 		add("weight is %v, must be 0 to %v", o.Weight, topology.MaxWeight)
 	}
 	if !slices.Contains(server.IOs(), o.IO) {

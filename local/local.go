@@ -66,7 +66,7 @@ const (
 // copied; nothing changes them.
 type Options struct {
 	// MaxMemory bounds keys, values and their overhead, in bytes; default 256
-	// MiB. When it is full the policy evicts.
+	// MiB, at most 1 TiB. When it is full the policy evicts.
 	MaxMemory int64
 	// MaxValue bounds one value, in bytes; default 256 KiB.
 	MaxValue int
@@ -223,7 +223,8 @@ func (c *Bytes) Len() int { return int(c.e.Stats().Keys) }
 
 // SetMaxMemory changes the memory limit. When less is allowed than is used, it
 // returns after as much was evicted; under noeviction nothing leaves, and
-// writes fail instead. n must be above 0.
+// writes fail instead. n must be above 0, and at most twice MaxMemory or 16 GiB,
+// whichever is more; 2 GiB where MaxMemory is below 128 KiB. Error: ErrConfig.
 func (c *Bytes) SetMaxMemory(n int64) error {
 	if n <= 0 {
 		return fmt.Errorf("local: %w: the memory limit is %d, must be above 0", ErrConfig, n)

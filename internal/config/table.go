@@ -425,7 +425,7 @@ func orAuto(k Key) Key {
 }
 
 func maxMemory(k Key) Key {
-	k.Kind, k.Limit = "size or per cent", "at least 16kb, or 1% to 90%"
+	k.Kind, k.Limit = "size or per cent", "16kb to 1tb, or 1% to 90%"
 	k.set = func(c *Config, s string) (string, error) {
 		percent, ok, err := parsePercent(s)
 		if err != nil {
@@ -437,7 +437,7 @@ func maxMemory(k Key) Key {
 			if err != nil {
 				return "", bad("give max-memory as a size, for example 1gb", "%s of what? %s", s, err)
 			}
-			c.Options.MaxMemory = int64(float64(m.Bytes) * percent / 100)
+			c.Options.MaxMemory = min(int64(float64(m.Bytes)*percent/100), ringcache.MaxMemoryLimit)
 			shown = fmt.Sprintf("%s (%s of %s, %s)", FormatSize(c.Options.MaxMemory), s, FormatSize(m.Bytes), m.Of)
 		} else {
 			if c.Options.MaxMemory, err = ParseSize(s); err != nil {
@@ -447,6 +447,9 @@ func maxMemory(k Key) Key {
 		}
 		if c.Options.MaxMemory < minMemory {
 			return "", bad("give at least "+FormatSize(minMemory), "%s is too little", shown)
+		}
+		if c.Options.MaxMemory > ringcache.MaxMemoryLimit {
+			return "", bad("give at most "+FormatSize(ringcache.MaxMemoryLimit)+", and run several nodes", "%s is too much for one node", shown)
 		}
 		return shown, nil
 	}

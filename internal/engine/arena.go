@@ -81,8 +81,9 @@ func (a *arena) init(limit int64, shards int) error {
 			a.unit++
 		}
 	}
-	// Small blocks are for small limits: their arena need not reach far.
-	reach = min(reach, int64(a.blockBytes)<<22)
+	if a.blockBytes < maxBlockBytes { // for small limits: their arena need not reach far
+		reach = min(reach, int64(a.blockBytes)<<22)
+	}
 	chunks := int(reach >> a.chunkShift)
 	for {
 		err := a.mem.open(chunks, a.blockBytes)

@@ -53,6 +53,10 @@ const (
 	shardsPerProcessor = 8
 )
 
+// MaxBytesLimit is the largest limit of memory that may be configured, 1 TiB: the arena
+// then reaches 2 TiB, which is as many blocks as a cell of the index can number.
+const MaxBytesLimit = 1 << 40
+
 // maxValueLimit is the largest MaxValue that may be configured: Redis's own
 // limit of a string.
 const maxValueLimit = 512 << 20
@@ -60,7 +64,7 @@ const maxValueLimit = 512 << 20
 // Options configures an Engine. They are copied by New. The zero value of every
 // field but Now is the documented default.
 type Options struct {
-	MaxBytes     int64        // memory limit over everything the entries take; 0 = none (16 GiB)
+	MaxBytes     int64        // memory limit over everything the entries take, up to 1 TiB; 0 = none (16 GiB)
 	MaxValue     int          // bytes of a value; 0 = DefaultMaxValue
 	MaxKey       int          // bytes of a key; 0 = DefaultMaxKey
 	Shards       int          // lock shards, a power of two up to Slots; 0 = DefaultShards, fewer for a limit below 4 GiB (1 GiB with File), by memory and processors
@@ -232,7 +236,7 @@ func validate(o *Options) error {
 		}
 	}
 	fault(o.Now == nil, "Now is required")
-	fault(o.MaxBytes < 0, "MaxBytes is %d, must not be negative", o.MaxBytes)
+	fault(o.MaxBytes < 0 || o.MaxBytes > MaxBytesLimit, "MaxBytes is %d, must be 0 to %d", o.MaxBytes, int64(MaxBytesLimit))
 	fault(o.MaxValue < 0 || o.MaxValue > maxValueLimit, "MaxValue is %d, must be 1 to %d", o.MaxValue, maxValueLimit)
 	fault(o.MaxKey < 0 || o.MaxKey > maxKeyLimit, "MaxKey is %d, must be 1 to %d", o.MaxKey, maxKeyLimit)
 	fault(o.Shards < 0 || o.Shards > Slots || o.Shards&(o.Shards-1) != 0, "Shards is %d, must be a power of two up to %d", o.Shards, Slots)

@@ -16,6 +16,10 @@ func TestOptionsReportAllFaultsAtOnce(t *testing.T) {
 	if !errors.Is(err, errs.ErrConfig) {
 		t.Fatalf("got %v", err)
 	}
+	// A limit that no doubling of the arena reaches.
+	if _, err := New(Options{Now: newClock().now, MaxBytes: math.MaxInt64/2 - 1}); !errors.Is(err, errs.ErrConfig) {
+		t.Errorf("a limit of 4 EiB: %v", err)
+	}
 	for _, word := range []string{"Now", "MaxBytes", "MaxValue", "MaxKey", "Shards", "Policy", "FeedSize", "noeviction"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %q", word, err)

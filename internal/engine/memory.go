@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	unlimited = math.MaxInt64 / 2 // no sum with it overflows
+	unlimited = math.MaxInt64 / 2 // no sum with it overflows; far above MaxBytesLimit
 	// shrinkParts is how many steps of the ceiling a limit is worth when
 	// SetMaxBytes lowers it; a step is the most that one writer evicts on its
 	// behalf.
