@@ -224,7 +224,7 @@ func (c *Bytes) Len() int { return int(c.e.Stats().Keys) }
 // SetMaxMemory changes the memory limit. When less is allowed than is used, it
 // returns after as much was evicted; under noeviction nothing leaves, and
 // writes fail instead. n must be above 0, and at most twice MaxMemory or 16 GiB,
-// whichever is more; 2 GiB where MaxMemory is below 128 KiB. Error: ErrConfig.
+// whichever is more; 2 GiB where MaxMemory is below 128 KiB. Errors: ErrConfig, ErrClosed.
 func (c *Bytes) SetMaxMemory(n int64) error {
 	if n <= 0 {
 		return fmt.Errorf("local: %w: the memory limit is %d, must be above 0", ErrConfig, n)
@@ -246,7 +246,8 @@ func (c *Bytes) TakenOver() (entries int64, whyNone string) {
 }
 
 // Close frees all entries, or leaves them in Options.File, and returns after the cache's goroutine has ended.
-// Reads find nothing afterwards, and writes report ErrClosed.
+// Reads find nothing afterwards, and writes report ErrClosed. Further calls wait for
+// the end of the first one.
 func (c *Bytes) Close() error {
 	if err := c.e.Close(); err != nil && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("local: %w", err)

@@ -170,7 +170,7 @@ func (af *arenaFile) markSoon(h fileHeader) error {
 func (af *arenaFile) section(own fileLayout) ([]byte, error) {
 	b := af.head()
 	switch {
-	case len(bytes.Trim(b, "\x00")) == 0:
+	case len(bytes.Trim(b, "\x00")) == 0 && af.holdsNothing():
 		return nil, errNoArena
 	case !strings.HasPrefix(string(b), fileMagic):
 		// Somebody else's file by mistake: it would be overwritten.
@@ -209,6 +209,13 @@ func (af *arenaFile) section(own fileLayout) ([]byte, error) {
 		return nil, errMeta
 	}
 	return section, nil
+}
+
+// holdsNothing says whether the file is as short as one that a process has begun and
+// not marked. Longer ones that begin with zeros are somebody's: images of disks do.
+func (af *arenaFile) holdsNothing() bool {
+	st, err := af.f.Stat()
+	return err == nil && st.Size() <= fileHead
 }
 
 var (

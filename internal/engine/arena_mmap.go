@@ -132,7 +132,7 @@ func (b *backing) discard(off uint64, n int) {
 // without a lock that is late finds zeros: unmap is for when there can be none.
 func (b *backing) close() (left []byte, err error) {
 	blocks, owners := b.regions[0], b.regions[1]
-	b.regions, b.owners = [2][]byte{}, nil
+	b.regions, b.owners, b.reserved = [2][]byte{}, nil, 0
 	if blocks == nil {
 		return nil, nil
 	}

@@ -172,19 +172,21 @@ func (e *Engine) Close() error {
 // CloseWith ends sweep and cleaner, switches every serving bit off and frees all
 // entries; with Options.File it leaves them there for the next New. Later calls
 // of Lock, Get, Set and Delete report errs.ErrClosed, and further calls of Close
-// do nothing. After an error the engine is closed all the same, and the next
+// wait for the end of the first one and do nothing. After an error the engine is closed all the same, and the next
 // New starts empty.
 func (e *Engine) CloseWith(o CloseOptions) (Kept, error) {
 	if e.closed.Swap(true) {
-		<-e.swept
-		<-e.cleaned
+		<-e.ended
 		return Kept{}, nil
 	}
+	defer close(e.ended)
 	close(e.stop)
 	<-e.swept
 	<-e.cleaned
 	e.clearing.Lock()
 	defer e.clearing.Unlock()
+	e.limitMu.Lock() // a change of the limit gives memory back, also of chunks that are written now
+	defer e.limitMu.Unlock()
 	keep := e.file != nil && !o.Discard
 	for i := range e.shards {
 		s := &e.shards[i]

@@ -390,15 +390,19 @@ func TestAttachCrash(t *testing.T) {
 // TestAttachForeignFile: a file that is no arena's is left alone.
 func TestAttachForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "arena")
-	text := []byte("somebody's only copy")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(Options{Now: newClock().now, MaxBytes: 2 << 20, File: path}); !errors.Is(err, errs.ErrConfig) {
-		t.Errorf("taken for an arena: %v", err)
-	}
-	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, text) {
-		t.Errorf("the file has %q, %v", b, err)
+	for _, text := range [][]byte{
+		[]byte("somebody's only copy"),
+		append(make([]byte, fileHead), "an image of a disk begins with zeros"...),
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{Now: newClock().now, MaxBytes: 2 << 20, File: path}); !errors.Is(err, errs.ErrConfig) {
+			t.Errorf("taken for an arena: %v", err)
+		}
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, text) {
+			t.Errorf("the file has %d bytes of %d, %v", len(b), len(text), err)
+		}
 	}
 }
 

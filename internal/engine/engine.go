@@ -122,6 +122,7 @@ type Engine struct {
 	scratch sync.Pool // *batch
 	closed  atomic.Bool
 	stop    chan struct{} // closed by Close
+	ended   chan struct{} // closed at its end
 	swept   chan struct{} // closed when the sweep goroutine has ended
 	cleaned chan struct{} // closed when the cleaner has ended
 	jobs    chan *shard   // that took memory, for the cleaner; nil without background
@@ -150,7 +151,7 @@ func New(o Options) (*Engine, error) {
 		now: o.Now, hash: newHasher(o.Seed),
 		shards: make([]shard, o.Shards), mask: uint16(o.Shards - 1), bits: uint8(bits.TrailingZeros(uint(o.Shards))),
 		classes: newClasses(&o), maxValue: o.MaxValue, maxKey: o.MaxKey, feedSize: o.FeedSize,
-		stop: make(chan struct{}), swept: make(chan struct{}), cleaned: make(chan struct{}),
+		stop: make(chan struct{}), ended: make(chan struct{}), swept: make(chan struct{}), cleaned: make(chan struct{}),
 		seed: o.Seed,
 	}
 	e.scratch.New = func() any { return new(batch) }

@@ -32,7 +32,8 @@ func limitOf(n int64) int64 {
 // its MaxBytes or 16 GiB. When less is allowed than is used, SetMaxBytes
 // returns after as much was evicted, in steps that hold one shard lock for a
 // few records each; meanwhile writers hold to a ceiling that sinks from step to
-// step. Under noeviction nothing leaves, and writes fail instead.
+// step. Under noeviction nothing leaves, and writes fail instead. After Close it
+// reports errs.ErrClosed.
 func (e *Engine) SetMaxBytes(n int64) error {
 	if n < 0 {
 		return fmt.Errorf("engine: memory limit is %d, must not be negative: %w", n, errs.ErrConfig)
@@ -46,6 +47,9 @@ func (e *Engine) SetMaxBytes(n int64) error {
 	}
 	e.limitMu.Lock()
 	defer e.limitMu.Unlock()
+	if e.closed.Load() {
+		return errs.ErrClosed
+	}
 	if err := e.arena.provide(e.arena.chunksFor(min(limitOf(n), e.arena.reach()))); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
@@ -69,7 +73,7 @@ func (e *Engine) settle(p *policy) {
 	for at > limit {
 		at = max(limit, at-step)
 		e.ceiling.Store(at)
-		for e.used.Load() > at {
+		for e.used.Load() > at && !e.closed.Load() { // Close may leave what is used to a file
 			if !e.evictStep(p) {
 				runtime.Gosched() // what is used is just being stored or removed
 			}

@@ -25,7 +25,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			"now": fresh, "observer": fresh, "hash": follows, "seed": kept, "arena": kept, "shards": kept, "mask": follows, "bits": follows,
 			"maxValue": kept, "maxKey": kept, "feedSize": fresh, "used": follows, "reads": fresh, "glancing": fresh, "births": kept, "_": fresh, "ceiling": fresh, "limit": fresh,
 			"debt": fresh, "windows": fresh, "stocked": fresh, "flushes": fresh, "policy": fresh, "picks": kept, "file": fresh, "found": fresh, "limitMu": fresh, "scratch": fresh,
-			"closed": fresh, "stop": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
+			"closed": fresh, "stop": fresh, "ended": fresh, "swept": fresh, "paced": fresh, "lately": fresh, "beat": fresh,
 			"tally": fresh, "classes": kept, "outside": fresh, "cleaned": fresh, "jobs": fresh, "wake": fresh, "pressed": fresh,
 			"met": fresh, "clearing": fresh, "windowGen": fresh}},
 		{arena{}, map[string]string{

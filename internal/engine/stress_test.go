@@ -176,7 +176,7 @@ func (s *stress) disturb(r *rand.Rand, feeds *[]*Feed) {
 	case 1, 2, 3:
 		e.SetServing(slot, r.IntN(4) > 0)
 	case 4:
-		if err := e.SetMaxBytes([]int64{8 << 10, 24 << 10, 64 << 10, 200 << 10, 0}[r.IntN(5)]); err != nil {
+		if err := e.SetMaxBytes([]int64{8 << 10, 24 << 10, 64 << 10, 200 << 10, 0}[r.IntN(5)]); err != nil && !errors.Is(err, errs.ErrClosed) {
 			s.t.Error(err)
 		}
 	case 5:
