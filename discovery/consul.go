@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -81,7 +80,7 @@ func (c *consul) Seeds(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var addrs []string
-	var faults []error
+	var slips faults
 	for _, e := range out {
 		host := e.Service.Address
 		if host == "" { // then it is that of the machine
@@ -89,7 +88,7 @@ func (c *consul) Seeds(ctx context.Context) ([]string, error) {
 		}
 		addr := net.JoinHostPort(host, strconv.Itoa(e.Service.Port))
 		if err := checkAddr(addr); err != nil {
-			faults = append(faults, fmt.Errorf("consul service %s: %w; register nodes with their data port", c.service, err))
+			slips.add(fmt.Errorf("consul service %s: %w; register nodes with their data port", c.service, err))
 			continue
 		}
 		addrs = append(addrs, addr)
@@ -97,7 +96,7 @@ func (c *consul) Seeds(ctx context.Context) ([]string, error) {
 	if len(addrs) > 0 {
 		return bounded(addrs), nil
 	}
-	return nil, errors.Join(faults...)
+	return nil, slips.err()
 }
 
 // Register implements Registrar.

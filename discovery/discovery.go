@@ -17,6 +17,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -125,6 +126,31 @@ func checkAddr(addr string) error {
 		return fmt.Errorf("%.80q has no valid host", addr)
 	}
 	return nil
+}
+
+// maxFaults is how many slips of one answer an error tells: they are logged at every
+// question.
+const maxFaults = 8
+
+// faults collects slips; the zero value has none.
+type faults struct {
+	told []error
+	more int
+}
+
+func (f *faults) add(err error) {
+	if len(f.told) < maxFaults {
+		f.told = append(f.told, err)
+		return
+	}
+	f.more++
+}
+
+func (f *faults) err() error {
+	if f.more > 0 {
+		return errors.Join(append(f.told, fmt.Errorf("and %d more", f.more))...)
+	}
+	return errors.Join(f.told...)
 }
 
 // bounded sorts addresses, drops what stands there twice, and keeps MaxSeeds.

@@ -79,6 +79,25 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestSlipsAreBounded: a wrong file does not become a log line as long as the file, and
+// one that cannot be read to its end keeps nobody.
+func TestSlipsAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seeds")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x ", MaxBody/2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustParse(t, "file:"+path, Options{})
+	if _, err := s.Seeds(t.Context()); err == nil || len(err.Error()) > 2000 || !strings.Contains(err.Error(), "and 524280 more") {
+		t.Errorf("%.4000v", err)
+	}
+	if _, err := mustParse(t, "file:"+filepath.Dir(path), Options{}).Seeds(t.Context()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Error(err)
+	}
+	if _, err := mustParse(t, "file:/dev/zero", Options{}).Seeds(t.Context()); err == nil {
+		t.Error("a device was read")
+	}
+}
+
 func TestAnswersAreBounded(t *testing.T) {
 	var all []string
 	for i := range 2 * MaxSeeds {

@@ -69,11 +69,15 @@ func (s srv) Seeds(ctx context.Context) ([]string, error) {
 		return nil, dnsError(s.name, err)
 	}
 	var addrs []string
-	var faults []error
+	var slips faults
 	for _, r := range records[:min(len(records), MaxSeeds)] {
+		if r.Port == 0 {
+			slips.add(fmt.Errorf("SRV record %s: the port of %s is 0; nodes need their data port", s.name, strings.TrimSuffix(r.Target, ".")))
+			continue
+		}
 		ips, err := s.r.LookupNetIP(ctx, "ip", r.Target)
 		if err != nil {
-			faults = append(faults, dnsError(strings.TrimSuffix(r.Target, "."), err))
+			slips.add(dnsError(strings.TrimSuffix(r.Target, "."), err))
 			continue
 		}
 		for _, ip := range ips {
@@ -83,7 +87,7 @@ func (s srv) Seeds(ctx context.Context) ([]string, error) {
 	if len(addrs) > 0 {
 		return bounded(addrs), nil
 	}
-	return nil, errors.Join(faults...)
+	return nil, slips.err()
 }
 
 // dnsError says what to do about a name that has no answer.

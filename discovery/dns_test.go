@@ -7,12 +7,14 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // nameServer answers over UDP from a table: real queries of the real resolver.
 type nameServer struct {
 	conn net.PacketConn
+	mu   sync.Mutex
 	a    map[string][]string // name -> addresses, v4 and v6
 	srv  map[string][]net.SRV
 	done chan struct{}
@@ -45,7 +47,10 @@ func (s *nameServer) serve() {
 		if err != nil {
 			return
 		}
-		if reply := s.answer(buf[:n]); reply != nil {
+		s.mu.Lock()
+		reply := s.answer(buf[:n])
+		s.mu.Unlock()
+		if reply != nil {
 			_, _ = s.conn.WriteTo(reply, from) // a lost answer is a timeout of the test
 		}
 	}
@@ -115,6 +120,7 @@ func TestDNS(t *testing.T) {
 		s.srv["_ringcache._tcp.cache.test"] = []net.SRV{{Target: "pod-0.cache.test", Port: 7001}, {Target: "pod-1.cache.test", Port: 7002},
 			{Target: "gone.cache.test", Port: 7003}}
 		s.srv["_ringcache._tcp.gone.test"] = []net.SRV{{Target: "gone.cache.test", Port: 7003}}
+		s.srv["_ringcache._tcp.zero.test"] = []net.SRV{{Target: "pod-0.cache.test"}}
 	})
 	for _, tc := range []struct {
 		in   string
@@ -127,6 +133,7 @@ func TestDNS(t *testing.T) {
 		{"srv:_ringcache._tcp.cache.test.", []string{"10.0.0.7:7001", "10.0.0.8:7002"}, ""},
 		{"srv:_ringcache._tcp.missing.test.", nil, "has no address in DNS"},
 		{"srv:_ringcache._tcp.gone.test.", nil, "gone.cache.test has no address"},
+		{"srv:_ringcache._tcp.zero.test.", nil, "the port of pod-0.cache.test is 0"},
 	} {
 		source, err := Parse(tc.in, Options{Resolver: s.resolver()})
 		if err != nil {
@@ -137,10 +144,27 @@ func TestDNS(t *testing.T) {
 			t.Errorf("%s: %q, %v", tc.in, got, err)
 		}
 	}
-	// A pod more, and the next answer has it.
+}
+
+// A pod more or less, and the next answer says so; without a name server there is none.
+func TestDNSAnswersChange(t *testing.T) {
+	s := newNameServer(t, func(s *nameServer) { s.a["cache.test"] = []string{"10.0.0.1"} })
+	source := mustParse(t, "dns:cache.test.", Options{Resolver: s.resolver()})
+	for _, ips := range [][]string{{"10.0.0.1"}, {"10.0.0.1", "10.0.0.2"}, {"10.0.0.3"}} {
+		var want []string
+		for _, ip := range ips {
+			want = append(want, ip+":7001")
+		}
+		s.mu.Lock()
+		s.a["cache.test"] = ips
+		s.mu.Unlock()
+		if got, err := source.Seeds(t.Context()); !reflect.DeepEqual(got, want) || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
 	s.conn.Close()
 	<-s.done
-	if _, err := mustParse(t, "dns:cache.test.", Options{Resolver: s.resolver()}).Seeds(context.Background()); err == nil {
+	if _, err := source.Seeds(t.Context()); err == nil {
 		t.Error("an answer without a name server")
 	}
 }

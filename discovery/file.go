@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,9 +15,16 @@ type file string
 
 // Seeds implements Source.
 func (path file) Seeds(context.Context) ([]string, error) {
-	f, err := os.Open(string(path))
+	info, err := os.Stat(string(path))
 	if err != nil {
 		return nil, fmt.Errorf("seed file: %w; write the addresses of nodes into it, one host:port a line", err)
+	}
+	if !info.Mode().IsRegular() { // to open a pipe would wait for whoever writes it
+		return nil, fmt.Errorf("seed file: %s is no regular file", string(path))
+	}
+	f, err := os.Open(string(path))
+	if err != nil {
+		return nil, fmt.Errorf("seed file: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, MaxBody+1))
@@ -29,14 +35,14 @@ func (path file) Seeds(context.Context) ([]string, error) {
 		return nil, fmt.Errorf("seed file %s has more than %d bytes; a few addresses are enough", string(path), MaxBody)
 	}
 	var addrs []string
-	var faults []error
+	var slips faults
 	number := 0
 	for line := range strings.Lines(string(text)) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
 		for _, addr := range strings.FieldsFunc(line, func(r rune) bool { return r <= ' ' || r == ',' }) {
 			if err := checkAddr(addr); err != nil {
-				faults = append(faults, fmt.Errorf("seed file %s line %d: %w", string(path), number, err))
+				slips.add(fmt.Errorf("seed file %s line %d: %w", string(path), number, err))
 				continue
 			}
 			addrs = append(addrs, addr)
@@ -45,5 +51,5 @@ func (path file) Seeds(context.Context) ([]string, error) {
 	if len(addrs) > 0 {
 		return bounded(addrs), nil // a slip in one line does not hide the others
 	}
-	return nil, errors.Join(faults...)
+	return nil, slips.err()
 }

@@ -24,6 +24,7 @@ type server struct {
 	conns    map[net.Conn]struct{}
 	auth     string // what addAuth must bring; "": anything
 	expire   bool   // sessions that come back are told that they are over
+	mute     int32  // the operation that gets no answer
 }
 
 // Operations and errors of the protocol.
@@ -118,6 +119,12 @@ func (s *server) serve(conn net.Conn) {
 			return
 		}
 		xid, op := r.i32(), r.i32()
+		s.mu.Lock()
+		mute := op == s.mute
+		s.mu.Unlock()
+		if mute {
+			continue
+		}
 		code, body := s.answer(session, op, r)
 		reply := binary.BigEndian.AppendUint32(nil, uint32(xid))
 		reply = binary.BigEndian.AppendUint64(reply, 1)

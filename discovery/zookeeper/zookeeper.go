@@ -115,12 +115,29 @@ func (s *Source) connect(ctx context.Context) (conn *zk.Conn, lost <-chan struct
 		return nil, nil, ctx.Err()
 	}
 	if s.scheme != "" {
-		if err := conn.AddAuth(s.scheme, s.credentials); err != nil {
+		if err := s.within(ctx, conn, func() error { return conn.AddAuth(s.scheme, s.credentials) }); err != nil {
 			conn.Close()
 			return nil, nil, fmt.Errorf("zookeeper refuses the authentication by %s: %w", s.scheme, err)
 		}
 	}
 	return conn, gone, nil
+}
+
+// within asks over conn for Timeout at most; the end of ctx ends it too. The client's
+// own timeout is that of the whole connection, which a server keeps alive by answering
+// pings alone. After an error conn may be closed.
+func (s *Source) within(ctx context.Context, conn *zk.Conn, ask func() error) error {
+	limited, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	stop := context.AfterFunc(limited, conn.Close)
+	err := ask()
+	switch {
+	case stop():
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("zookeeper at %s keeps the session and does not answer within %s", strings.Join(s.o.Servers, ","), Timeout)
 }
 
 // Seeds lists the nodes below the path. A path that does not exist has none.
@@ -130,8 +147,11 @@ func (s *Source) Seeds(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, conn.Close)()
-	children, _, err := conn.Children(s.o.Path)
+	var children []string
+	err = s.within(ctx, conn, func() (err error) {
+		children, _, err = conn.Children(s.o.Path)
+		return err
+	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
@@ -158,7 +178,10 @@ func (s *Source) Register(ctx context.Context, addr string) error {
 		return err
 	}
 	defer conn.Close() // which removes the entry
-	if err := s.create(conn, addr); err != nil {
+	if err := s.within(ctx, conn, func() error { return s.create(conn, addr) }); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	select {

@@ -90,6 +90,48 @@ func TestRegisterSaysWhenTheSessionIsOver(t *testing.T) {
 	}
 }
 
+// TestServerThatAnswersPingsAlone: a question ends after Timeout, and with its context:
+// the node that asks may be closing.
+func TestServerThatAnswersPingsAlone(t *testing.T) {
+	s := newServer(t)
+	s.nodes["/ringcache"], s.nodes["/ringcache/prod"] = 0, 0
+	s.mute = opChildren2
+	z := source(t, s, "")
+	result := make(chan error, 2)
+	go func() { // ends after Timeout
+		_, err := z.Seeds(t.Context())
+		result <- err
+	}()
+	ends := func(what string) error {
+		t.Helper()
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(time.Minute):
+			t.Fatal(what + " does not end")
+		}
+		return nil
+	}
+	if err := ends("Seeds"); err == nil || !strings.Contains(err.Error(), "does not answer within") {
+		t.Error(err)
+	}
+	s.mu.Lock()
+	s.mute = opCreate
+	begun := s.sessions
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { result <- z.Register(ctx, "10.0.0.1:7001") }() // ends with ctx
+	until(t, "no session", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.sessions > begun
+	})
+	cancel()
+	if err := ends("Register"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	s := newServer(t)
 	s.ln.Close()
