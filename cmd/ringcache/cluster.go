@@ -54,13 +54,17 @@ func query[T any](cmd *cobra.Command, ask func(ctx context.Context, c *operate.C
 	return cmd
 }
 
-// plain takes the code off an error that a node has answered.
+// plain takes the code off an error that a node has answered, and says in words that
+// the user has interrupted the command.
 func plain(err error) error {
 	if strings.HasPrefix(err.Error(), "ERR unknown command") {
 		return errors.New("the server does not know the command RING: it is no ring-cache node, or an older one")
 	}
 	if text, ok := strings.CutPrefix(err.Error(), "ERR "); ok {
 		return errors.New(text)
+	}
+	if text, ok := strings.CutPrefix(err.Error(), context.Canceled.Error()); ok && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted" + text)
 	}
 	return err
 }
@@ -122,6 +126,9 @@ nodes with other IDs, which take other slots, about as many.`,
 	}, func(ctx context.Context, c *operate.Client, args []string) (operate.Plan, error) {
 		if err := checkAddrs(args); err != nil {
 			return operate.Plan{}, usage(err)
+		}
+		if count < 1 {
+			return operate.Plan{}, usage(fmt.Errorf("--count %d: must be at least 1", count))
 		}
 		words := []string{"ADD", "COUNT", strconv.Itoa(max(count, len(args))), "WEIGHT", strconv.FormatFloat(weight, 'g', -1, 64)}
 		for _, a := range args {

@@ -122,6 +122,8 @@ func TestClusterCommands(t *testing.T) {
 	contains(t, stderr, "ringcache: no member is called nobody: give a node ID")
 	_, stderr = runTo(t, exitUsage, command(t, nil, "cluster", "plan", "remove", "--addr", addrs[0]))
 	contains(t, stderr, "requires at least 1 arg(s)")
+	_, stderr = runTo(t, exitUsage, command(t, nil, "cluster", "plan", "add", "--count", "-1", "--addr", addrs[0]))
+	contains(t, stderr, "--count -1: must be at least 1")
 	_, stderr = runTo(t, exitFailed, command(t, nil, "cluster", "wait", "--nodes", "3", "--timeout", "5s", "--addr", addrs[0]))
 	contains(t, stderr, "not so within 5s: 2 of 3 nodes own slots")
 	_, stderr = runTo(t, exitFailed, command(t, nil, "cluster", "status", "--addr", "127.0.0.1:1"))

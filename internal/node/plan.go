@@ -131,6 +131,9 @@ func (n *Node) planAdd(p *planned, members []topology.Member, args [][]byte) ([]
 				return nil, fmt.Errorf("address %.64q is not host:port", addrs[i])
 			}
 			m.Host, m.Port = host, uint16(number)
+			if slices.ContainsFunc(members, func(e topology.Member) bool { return e.Addr() == m.Addr() }) {
+				return nil, fmt.Errorf("%.64s is a member already, or is given twice", addrs[i])
+			}
 			m.ID = derivedID(n.o.Cluster, host, m.Port)
 			p.change += " " + addrs[i]
 		}

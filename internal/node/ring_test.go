@@ -44,6 +44,7 @@ func TestRingReplies(t *testing.T) {
 		{"EVENTS x", errNotInteger}, {"EVENTS -1", errNotInteger}, {"EVENTS BEFORE 5", errSyntax},
 		{"SLOTS 5 4", errBadSlot}, {"SLOTS 0 16384", errBadSlot}, {"SLOTS 0 1 2", errSyntax},
 		{"PLAN ADD COUNT 0", `ERR count "0" must be 1 to 100`}, {"PLAN ADD WEIGHT", "ERR syntax error: WEIGHT without a value"}, {"PLAN ADD ADDR here", `ERR address "here" is not host:port`},
+		{"PLAN ADD ADDR 127.0.0.1:7001", "ERR 127.0.0.1:7001 is a member already, or is given twice"}, {"PLAN ADD ADDR 127.0.0.1:9 ADDR 127.0.0.1:9", "ERR 127.0.0.1:9 is a member already, or is given twice"},
 		{"PLAN REMOVE", "ERR syntax error: PLAN ADD [COUNT n] [WEIGHT w] [ADDR host:port ...] | REMOVE node [node ...] | WEIGHT node w [node w ...]"},
 		{"PLAN WEIGHT " + id + " 1 " + id, "ERR syntax error: PLAN ADD [COUNT n] [WEIGHT w] [ADDR host:port ...] | REMOVE node [node ...] | WEIGHT node w [node w ...]"},
 		{"NOSUCH", "ERR unknown subcommand 'NOSUCH'. Try RING HELP."},

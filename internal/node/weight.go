@@ -33,6 +33,8 @@ type ownWeight struct {
 	path       string // file that keeps it; "": none
 	configured float64
 
+	order sync.Mutex // held by SetWeight: the weight that is kept is the one that is set last
+
 	mu   sync.Mutex
 	set  *setWeight // nil: the weight is that of the configuration
 	kept bool       // set is in the file
@@ -138,6 +140,8 @@ func (n *Node) SetWeight(w float64) error {
 	if self.State != topology.Active || n.draining.Load() {
 		return fmt.Errorf("%w: the weight of a node that is %s cannot be changed", errs.ErrUnavailable, self.State)
 	}
+	n.weight.order.Lock()
+	defer n.weight.order.Unlock()
 	n.keepWeight(w)
 	n.startRamp("weight", func(ctx context.Context) { n.weighInSteps(ctx, w) })
 	return nil

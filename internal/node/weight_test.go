@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,32 @@ func TestWeightOutlivesRestart(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, weightFile)); err == nil {
 			t.Error("a weight is kept although it is that of the configuration")
+		}
+	})
+}
+
+// Of several weights that are set at once the one that stands is the one that is kept.
+func TestTheWeightThatStandsIsKept(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := alone(t, func(o *Options) { o.DataDir, o.WarmDir, o.Weight = dir, WarmOff, 1 })
+		for round := range 20 {
+			for i := range 8 {
+				go func() { // ends at once
+					if err := n.SetWeight(float64(2 + i + round%2)); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			synctest.Wait()
+			text, err := os.ReadFile(filepath.Join(dir, weightFile))
+			var kept setWeight
+			if err != nil || json.Unmarshal(text, &kept) != nil || kept.Weight != n.View().Member(0).Weight {
+				t.Fatalf("%s is kept (%v), and the weight is %v", text, err, n.View().Member(0).Weight)
+			}
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

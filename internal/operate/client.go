@@ -70,12 +70,15 @@ func (c *Client) Ask(ctx context.Context, args ...string) (resp.Value, error) {
 		v, err := c.ask(ctx, args)
 		var said resp.ReplyError
 		var broken *link.Error
+		unsure := errors.As(err, &broken) && broken.Sent && !question(args)
 		switch {
 		case err == nil, errors.As(err, &said), errors.Is(err, errs.ErrAuth):
 			return v, err
+		case ctx.Err() != nil && unsure:
+			return v, fmt.Errorf("%w; it may have been done all the same", ctx.Err())
 		case ctx.Err() != nil:
 			return v, ctx.Err()
-		case errors.As(err, &broken) && broken.Sent && !question(args):
+		case unsure:
 			return v, fmt.Errorf("%w; it may have been done all the same", err)
 		}
 		faults = append(faults, err)
