@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRun measures all caches for moments only.
@@ -54,9 +55,42 @@ func TestRun(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for _, args := range [][]string{{"-caches", "none"}, {"-parts", "all"}, {"-mixes", "50/50"}, {"-dists", "x"}, {"-values", "0"},
-		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-clock", "sun"}, {"-caches", "otter", "-parts", "speed"}} {
+		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-clock", "sun"}, {"-misses", "cry"}, {"-caches", "otter", "-parts", "speed"}} {
 		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was accepted", args)
+		}
+	}
+}
+
+// forgetful never has what is asked for.
+type forgetful struct{ gets, sets int }
+
+func (f *forgetful) Get([]byte, string) ([]byte, bool) { f.gets++; return nil, false }
+func (f *forgetful) Set(string, []byte)                { f.sets++ }
+func (f *forgetful) Len() int                          { return 0 }
+func (f *forgetful) Sync()                             {}
+func (f *forgetful) Close()                            {}
+
+// Who misses a key stores it, unless the command line says otherwise.
+func TestMissesStore(t *testing.T) {
+	for list, want := range map[string]bool{"": true, "store": true, "nothing": false} {
+		args := []string{"-caches", "ring-cache,otter"}
+		if list != "" {
+			args = append(args, "-misses", list)
+		}
+		o, err := parse(args, io.Discard, io.Discard)
+		if err != nil || o.aside != want {
+			t.Errorf("-misses %q: %v (%v), want %v", list, o.aside, err, want)
+		}
+		c := &forgetful{}
+		sc := scenario{keys: makeKeys(10), order: []uint32{1, 2, 3}, mix: mix{"75/25", 1, 1}, threads: 1, time: time.Millisecond, clock: wallTime, aside: o.aside}
+		s := sample(c, sc)
+		writes := s.ops - s.reads
+		if want {
+			writes += s.reads
+		}
+		if s.reads == 0 || s.hits != 0 || int64(c.gets) != s.reads || int64(c.sets) != writes {
+			t.Errorf("-misses %q: %+v, %d calls of Get and %d of Set", list, s, c.gets, c.sets)
 		}
 	}
 }

@@ -35,6 +35,7 @@ type options struct {
 	clock   func() time.Duration
 	rounds  int
 	gcItems int
+	aside   bool // who misses a key stores it
 	seed    uint64
 	out     report.Output
 }
@@ -82,6 +83,7 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	dists := f.String("dists", "zipf,uniform", "distributions of keys: zipf (0.99), uniform")
 	threads := f.String("threads", "1,0", "goroutines; 0 is one per core")
 	clock := f.String("clock", "wall", "operations per second of what: wall, or cpu, the time of all threads of the process, for a machine with other load")
+	misses := f.String("misses", "store", "what follows a read that misses: store, as cache-aside does, or nothing, which makes a cache faster that forgets")
 	quick := f.Bool("quick", false, "a tenth of the items, two short rounds: to see that it works")
 	f.IntVar(&o.items, "items", 1_000_000, "items of a full cache")
 	f.DurationVar(&o.time, "time", 300*time.Millisecond, "length of one sample")
@@ -95,13 +97,13 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	if *quick {
 		o.items, o.time, o.rounds, o.gcItems = o.items/10, 50*time.Millisecond, 2, o.gcItems/20
 	}
-	o.clock = clocks[*clock]
+	o.clock, o.aside = clocks[*clock], *misses == "store"
 	var err error
 	o.kinds, err = rivals.Select(*caches)
 	faults := []error{err, o.out.Check()}
 	o.parts = strings.Split(*parts, ",")
 	o.dists = strings.Split(*dists, ",")
-	faults = append(faults, among("-parts", o.parts, "speed", "gc"), among("-dists", o.dists, "zipf", "uniform"))
+	faults = append(faults, among("-misses", []string{*misses}, "store", "nothing"), among("-parts", o.parts, "speed", "gc"), among("-dists", o.dists, "zipf", "uniform"))
 	for s := range strings.SplitSeq(*mixes, ",") {
 		i := slices.IndexFunc(allMixes, func(m mix) bool { return m.name == s })
 		if i < 0 {

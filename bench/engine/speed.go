@@ -37,6 +37,7 @@ type speed struct {
 	Base    float64 `json:"against_ops_per_second"` // median of the first cache in the same rounds
 	Ratio   float64 `json:"ratio"`                  // median of the rounds' Base / Ops
 	Hits    float64 `json:"hit_ratio"`              // of its reads; 0 without reads
+	Aside   bool    `json:"misses_store"`           // a read that missed was followed by a write, within the same operation
 }
 
 const (
@@ -146,8 +147,8 @@ func measureSpeed(o options) ([]speed, error) {
 							threads = runtime.GOMAXPROCS(0)
 						}
 						bar.Step(fmt.Sprintf("%s %s %s %d B, %d threads", k.Name, m.name, d, size, threads))
-						s := pair(base, other, scenario{keys, orders[d+m.name], value, m, threads, o.time, o.clock}, o.rounds)
-						s.Cache, s.Against, s.Mix, s.Dist, s.Value, s.Threads = k.Name, o.kinds[0].Name, m.name, d, size, threads
+						s := pair(base, other, scenario{keys, orders[d+m.name], value, m, threads, o.time, o.clock, o.aside}, o.rounds)
+						s.Cache, s.Against, s.Mix, s.Dist, s.Value, s.Threads, s.Aside = k.Name, o.kinds[0].Name, m.name, d, size, threads, o.aside
 						results = append(results, s)
 					}
 				}
@@ -168,6 +169,7 @@ type scenario struct {
 	threads int
 	time    time.Duration
 	clock   func() time.Duration
+	aside   bool // who misses a key stores it
 }
 
 // pair runs rounds of A B B A.
@@ -248,6 +250,8 @@ func work(c rivals.Cache, sc scenario, t int, stop *atomic.Bool) (ops, hits, rea
 			reads++
 			if _, ok := c.Get(dst, key); ok {
 				hits++
+			} else if sc.aside {
+				c.Set(key, sc.value)
 			}
 		}
 		ops += 64
