@@ -196,7 +196,7 @@ func TestOverwritingTenThousandKeysStaysWithinTheLimit(t *testing.T) {
 	e, _ := newTest(t, Options{MaxBytes: limit})
 	r := rand.New(rand.NewPCG(1, 3))
 	value := make([]byte, 200)
-	for range scale(400_000) {
+	for range scale(2_000_000) {
 		k := r.IntN(10_000)
 		mustSet(t, e, slotFor(k), keyFor(k), value[:r.IntN(200)], 0)
 		if used := e.used.Load(); used > limit {
@@ -304,6 +304,33 @@ func TestParallelWritersNeverOvershoot(t *testing.T) {
 	close(stop)
 	watcher.Wait()
 	verifyAll(t, e)
+}
+
+// The same where it is decided: whoever was given memory never sees more in use than the limit.
+func TestReservationsNeverOvershoot(t *testing.T) {
+	const limit, part = 1 << 20, 300 << 10 // three parts fit
+	e, _ := newTest(t, Options{MaxBytes: limit, NoBackground: true})
+	base := e.used.Load()
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for range scale(2_000_000) {
+				if !e.tryReserve(part) {
+					continue
+				}
+				used := e.used.Load()
+				e.used.Add(-part)
+				if used > limit {
+					t.Errorf("%d bytes used, limit %d", used, limit)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if used := e.used.Load(); used != base {
+		t.Errorf("%d bytes used at the end, %d before", used, base)
+	}
 }
 
 // ristretto#52: a delete lost to an earlier set that was still buffered.
