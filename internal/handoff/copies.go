@@ -297,7 +297,7 @@ func (b *Barrier) cedeCopies(slot uint16, q *Request) bool {
 
 // settleCopies decides, just before gained slots are opened, what becomes of their
 // copies. Nobody but the process that they are of can have served the slot since
-// they were accepted; DESIGN.md says why. If it lives, it has given the slot up
+// they were accepted; ADR 12 says why. If it lives, it has given the slot up
 // for this node, and knows what is newer than the copies: they stay if it has said
 // so. Otherwise they are what is left, unless they are but a mirror: a crash loses
 // what it holds, and brings nothing back, where no copies are asked for.

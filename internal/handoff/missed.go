@@ -12,7 +12,7 @@ import (
 
 // What a member remembers of processes that its targets lack, for the case that they
 // come back with what they held: who has owned their slots meanwhile and, of the slots
-// that it owned itself, which keys were touched. DESIGN.md has the proof.
+// that it owned itself, which keys were touched. ADR 14 has the proof.
 
 // Bounds of what is remembered.
 const (

@@ -3,7 +3,7 @@ package handoff
 // Copies and mirrors at the next owner. When a node gives a slot up for a process
 // that has copies of it, it says whether they are kept up to date, and which keys
 // have changes that may not have arrived: the rest is the latest, and may become
-// content beside the window. DESIGN.md has the proof.
+// content beside the window. ADR 13 has the proof.
 
 const (
 	// sealKeys and sealBytes bound the keys of one agreement that may be behind. A
