@@ -223,7 +223,7 @@ var keys = []Key{
 		1, 20, func(c *Config) *int { return &c.Options.SuspicionMult }),
 	duration(Key{Name: "hold-down", Group: "Failure detection", Default: "3s", Example: "5s",
 		Usage: "how long a silent peer is held before its slots move, so that a pause moves nothing; one whose port refuses connections is not held"},
-		100*time.Millisecond, 5*time.Minute, func(c *Config) *time.Duration { return &c.Options.HoldDown }),
+		2*time.Second, time.Minute, func(c *Config) *time.Duration { return &c.Options.HoldDown }),
 
 	logLevel(Key{Name: "log-level", Group: "Logging", Default: "info", Example: "debug", Values: []string{"debug", "info", "warn", "error"},
 		Usage: "least severe message that is logged"}),
