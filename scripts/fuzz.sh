@@ -34,14 +34,18 @@ run() {
     local dir="$1" func="$2" log="$tmp/$1/$2.log" attempt
     for attempt in 1 2 3; do
         if (cd "$dir" && exec "$tmp/$dir/test" -test.run='^$' -test.fuzz="^$func\$" -test.fuzztime="$time" -test.parallel=1 \
-            -test.paniconexit0 -test.fuzzcachedir="$found/$module/${dir#./}") </dev/null 2>&1 | tee "$log" | sed -u "s/^fuzz: /fuzz: $func: /"; then
+            -test.paniconexit0 -test.fuzzcachedir="$found/$module/${dir#./}") </dev/null >"$log" 2>&1; then
+            sed "s/^fuzz: /fuzz: $func: /" "$log"
             echo "$dir $func" >>"$tmp/passed"
             return 0
         fi
-        grep -qE '^ +context deadline exceeded$' "$log" || return 1
-        ! grep -qE 'panic|Failing input|failure while testing seed|_test\.go:[0-9]+' "$log" || return 1
+        if ! grep -qE '^ +context deadline exceeded$' "$log" || grep -qE 'panic|Failing input|failure while testing seed|_test\.go:[0-9]+' "$log"; then
+            cat "$log"
+            return 1
+        fi
         echo "fuzz: $func ended with the fuzzer's own deadline (attempt $attempt of 3)" >&2
     done
+    cat "$log"
     return 1
 }
 
