@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for _, args := range [][]string{{"-caches", "none"}, {"-parts", "all"}, {"-mixes", "50/50"}, {"-dists", "x"}, {"-values", "0"},
-		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-clock", "sun"}, {"-misses", "cry"}, {"-caches", "otter", "-parts", "speed"}} {
+		{"-threads", "-1"}, {"-rounds", "0"}, {"-o", "xml"}, {"-clock", "sun"}, {"-misses", "cry"}, {"-references", "stolen"}, {"-caches", "otter", "-parts", "speed"}} {
 		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was accepted", args)
 		}
@@ -115,5 +115,28 @@ func TestLongest(t *testing.T) {
 	}
 	if got := longest(h(1, 2, 3), h(1, 2, 3)); got != 0 {
 		t.Errorf("longest of nothing = %v", got)
+	}
+}
+
+// A cache that keeps references gets a value of its own with each write, unless the command
+// line says otherwise; one that copies gets the caller's.
+func TestReferencesOwnTheirValues(t *testing.T) {
+	for list, want := range map[string]bool{"own": true, "shared": false} {
+		o, err := parse([]string{"-caches", "ring-cache,otter", "-items", "1000", "-references", list}, io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := []byte("value")
+		keys := makeKeys(o.items)
+		c, err := filled(o.kinds[1], o, keys, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := c.Get(nil, keys[1])
+		b, ok := c.Get(nil, keys[2])
+		if !ok || string(b) != "value" || (&a[0] != &b[0]) != want {
+			t.Errorf("-references %s: %q and %q, values of their own: %v, want %v", list, a, b, &a[0] != &b[0], want)
+		}
+		c.Close()
 	}
 }

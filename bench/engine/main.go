@@ -36,6 +36,7 @@ type options struct {
 	rounds  int
 	gcItems int
 	aside   bool // who misses a key stores it
+	own     bool // caches of references get a value of its own for each key
 	seed    uint64
 	out     report.Output
 }
@@ -84,6 +85,7 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	threads := f.String("threads", "1,0", "goroutines; 0 is one per core")
 	clock := f.String("clock", "wall", "operations per second of what: wall, or cpu, the time of all threads of the process, for a machine with other load")
 	misses := f.String("misses", "store", "what follows a read that misses: store, as cache-aside does, or nothing, which makes a cache faster that forgets")
+	refs := f.String("references", "own", "what caches that keep references get: own, a copy of the value for each write, as a program makes one, or shared, one value for all keys")
 	quick := f.Bool("quick", false, "a tenth of the items, two short rounds: to see that it works")
 	f.IntVar(&o.items, "items", 1_000_000, "items of a full cache")
 	f.DurationVar(&o.time, "time", 300*time.Millisecond, "length of one sample")
@@ -97,13 +99,14 @@ func parse(args []string, stdout, stderr io.Writer) (options, error) {
 	if *quick {
 		o.items, o.time, o.rounds, o.gcItems = o.items/10, 50*time.Millisecond, 2, o.gcItems/20
 	}
-	o.clock, o.aside = clocks[*clock], *misses == "store"
+	o.clock, o.aside, o.own = clocks[*clock], *misses == "store", *refs == "own"
 	var err error
 	o.kinds, err = rivals.Select(*caches)
 	faults := []error{err, o.out.Check()}
 	o.parts = strings.Split(*parts, ",")
 	o.dists = strings.Split(*dists, ",")
-	faults = append(faults, among("-misses", []string{*misses}, "store", "nothing"), among("-parts", o.parts, "speed", "gc"), among("-dists", o.dists, "zipf", "uniform"))
+	faults = append(faults, among("-misses", []string{*misses}, "store", "nothing"), among("-references", []string{*refs}, "own", "shared"),
+		among("-parts", o.parts, "speed", "gc"), among("-dists", o.dists, "zipf", "uniform"))
 	for s := range strings.SplitSeq(*mixes, ",") {
 		i := slices.IndexFunc(allMixes, func(m mix) bool { return m.name == s })
 		if i < 0 {

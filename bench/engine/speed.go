@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -37,6 +38,7 @@ type speed struct {
 	Base    float64 `json:"against_ops_per_second"` // median of the first cache in the same rounds
 	Ratio   float64 `json:"ratio"`                  // median of the rounds' Base / Ops
 	Hits    float64 `json:"hit_ratio"`              // of its reads; 0 without reads
+	Own     bool    `json:"own_references"`         // a cache of references got a copy of each value
 	Aside   bool    `json:"misses_store"`           // a read that missed was followed by a write, within the same operation
 }
 
@@ -99,6 +101,9 @@ func filled(k rivals.Kind, o options, keys []string, value []byte) (rivals.Cache
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.Name, err)
 	}
+	if !k.Copies && o.own {
+		c = owning{c}
+	}
 	for i, key := range keys[:o.items] {
 		c.Set(key, value)
 		if i%1000 == 0 {
@@ -108,6 +113,12 @@ func filled(k rivals.Kind, o options, keys []string, value []byte) (rivals.Cache
 	c.Sync()
 	return c, nil
 }
+
+// owning makes a copy of each value for a cache that keeps references: a program that
+// stored one value for all keys would need no cache.
+type owning struct{ rivals.Cache }
+
+func (c owning) Set(key string, value []byte) { c.Cache.Set(key, bytes.Clone(value)) }
 
 // measureSpeed compares the first cache with each of the others.
 func measureSpeed(o options) ([]speed, error) {
@@ -148,7 +159,7 @@ func measureSpeed(o options) ([]speed, error) {
 						}
 						bar.Step(fmt.Sprintf("%s %s %s %d B, %d threads", k.Name, m.name, d, size, threads))
 						s := pair(base, other, scenario{keys, orders[d+m.name], value, m, threads, o.time, o.clock, o.aside}, o.rounds)
-						s.Cache, s.Against, s.Mix, s.Dist, s.Value, s.Threads, s.Aside = k.Name, o.kinds[0].Name, m.name, d, size, threads, o.aside
+						s.Cache, s.Against, s.Mix, s.Dist, s.Value, s.Threads, s.Aside, s.Own = k.Name, o.kinds[0].Name, m.name, d, size, threads, o.aside, o.own
 						results = append(results, s)
 					}
 				}
