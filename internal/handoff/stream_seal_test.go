@@ -63,7 +63,7 @@ func TestSealTellsWhatIsBehind(t *testing.T) {
 			m.setFault(func(*CopyBatch) (error, error) { return errors.New("away"), nil })
 			for i := range 3 * sealKeys {
 				m.write(slot, fmt.Sprint("n", i), "2")
-				m.streams.Read(slot, fmt.Append(nil, "n", i))
+				m.read(slot, fmt.Append(nil, "n", i))
 				if i%100 == 0 {
 					<-time.After(5 * time.Millisecond)
 				}
@@ -93,7 +93,7 @@ func TestSealTellsWhatIsBehind(t *testing.T) {
 				<-time.After(50 * time.Millisecond)
 				for _, k := range []string{"k", "l"} {
 					m.write(slot, k, "1")
-					m.streams.Read(slot, []byte(k))
+					m.read(slot, []byte(k))
 				}
 				<-time.After(50 * time.Millisecond)
 				tc.change(m)
@@ -127,7 +127,7 @@ func TestReadsOfASlotThatBeginsAnew(t *testing.T) {
 		m.mirror(false)
 		<-time.After(50 * time.Millisecond)
 		m.write(5, "k", "1")
-		m.streams.Read(5, []byte("k"))
+		m.read(5, []byte("k"))
 		<-time.After(50 * time.Millisecond)
 		m.streams.targets[Peer{nodeID(0), 1}].resync(5)
 		<-time.After(2 * time.Second)
@@ -138,7 +138,7 @@ func TestReadsOfASlotThatBeginsAnew(t *testing.T) {
 		if v, _ := peek(m, 5, "k"); v == "1" {
 			t.Fatal("the copy is of before the change")
 		}
-		m.streams.Read(5, []byte("k"))
+		m.read(5, []byte("k"))
 		<-time.After(time.Second)
 		if v, _ := peek(m, 5, "k"); v != "2" {
 			t.Fatalf("the copy is %q", v)
@@ -167,7 +167,7 @@ func TestMirrorPace(t *testing.T) {
 		}
 		<-time.After(50 * time.Millisecond) // changes of what is mirrored are sent at once
 		for i := range 3000 {
-			m.streams.Read(uint16(i%mirrorSlots), fmt.Append(nil, "k", i))
+			m.read(uint16(i%mirrorSlots), fmt.Append(nil, "k", i))
 		}
 		<-time.After(3 * time.Second)
 		if n := m.to.Stats().SpareKeys; n != 0 {
