@@ -43,13 +43,12 @@ type arena struct {
 
 	mu    sync.Mutex
 	free  []uint64 // per chunk: 1 = free block
-	some  []uint64 // bit per chunk: neither full nor empty
+	rows  rows     // chunks that are neither full nor empty
 	empty []uint64 // bit per chunk: all its blocks are free
 	taken []uint64 // bit per empty chunk: its memory was written and not given back
 	slack int      // number of bits in taken
 	open  int      // chunks whose memory may be taken
 	most  int      // bound of open: what the limit needs, and one
-	last  int      // chunk that blocks were given back to: where an eviction made room, the next segment fits
 
 	huge huge
 }
@@ -98,18 +97,19 @@ func (a *arena) init(limit int64, shards int) error {
 	a.most = chunks
 	words := (chunks + 63) / 64
 	a.free = make([]uint64, chunks)
-	a.some, a.empty, a.taken = make([]uint64, words), make([]uint64, words), make([]uint64, words)
+	a.empty, a.taken = make([]uint64, words), make([]uint64, words)
+	a.rows.init(chunks)
 	a.vacate()
 	return nil
 }
 
 // vacate makes all blocks free.
 func (a *arena) vacate() {
-	clear(a.some)
 	clear(a.taken)
 	a.slack = 0
 	for i := range a.free {
 		a.free[i] = ^uint64(0)
+		a.rows.enter(i, 0)
 		a.empty[i/64] |= 1 << (i % 64)
 	}
 	a.free[0] &^= 1 // location 0 means nothing
@@ -133,60 +133,58 @@ func (a *arena) reset() {
 // reach is the most bytes that the arena can hold.
 func (a *arena) reach() int64 { return int64(len(a.free)-1) << a.chunkShift }
 
-// runOf returns the starts of runs of n in a mask of free blocks.
-func runOf(mask uint64, n int) uint64 {
-	for have := 1; have < n && mask != 0; {
-		step := min(have, n-have)
-		mask &= mask >> step
-		have += step
-	}
-	return mask
-}
-
-// takeRun takes up to want contiguous blocks, at least least (1 to
-// chunkBlocks); got is 0 if no chunk has as many in a row.
-func (a *arena) takeRun(want, least int) (block uint32, got int) {
+// takeRun takes want contiguous blocks for records of size bytes, or where no chunk has as
+// many in a row the most that one has, without those at their end that no whole record
+// needs; got is 0 if not even one record fits.
+func (a *arena) takeRun(want, size int) (block uint32, got int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	want, least = min(want, chunkBlocks), max(least, 1)
-	for n := want; ; n = max(n/2, least) {
-		if c, at := a.search(n); c >= 0 {
-			a.take(c, at, n)
-			return uint32(c*chunkBlocks + at), n
-		}
-		if n == least {
-			return 0, 0
-		}
+	want = min(want, chunkBlocks)
+	c, at, got := a.search(want)
+	if got < want {
+		got = a.whole(got, size)
 	}
+	if got == 0 {
+		return 0, 0
+	}
+	a.take(c, at, got)
+	return uint32(c*chunkBlocks + at), got
 }
 
-// search finds n free blocks in a row, in a chunk that is in use if there is
-// one. A new chunk is opened only as the limit allows: blocks that are free
-// between others are still memory of the process, so the limit bounds what was
-// ever touched, not only what is taken.
-func (a *arena) search(n int) (chunk, at int) {
-	if n < chunkBlocks {
-		if c := a.last; a.some[c/64]&(1<<(c%64)) != 0 {
-			if m := runOf(a.free[c], n); m != 0 {
-				return c, bits.TrailingZeros64(m)
-			}
-		}
-		for w, word := range a.some {
-			for ; word != 0; word &= word - 1 {
-				c := w*64 + bits.TrailingZeros64(word)
-				if m := runOf(a.free[c], n); m != 0 {
-					return c, bits.TrailingZeros64(m)
-				}
-			}
-		}
+// whole returns how many of n blocks records of a size fill. Where they are small it is
+// a power of two, as segments of them have it: so the next one fits, too.
+func (a *arena) whole(n, size int) int {
+	k := n << a.blockShift / size
+	switch {
+	case k == 0:
+		return 0
+	case a.coarse(size):
+		return a.blocksFor(k * size)
+	}
+	return 1 << (bits.Len(uint(n)) - 1)
+}
+
+// coarse tells whether what a segment of such records wastes at its end matters.
+func (a *arena) coarse(size int) bool { return size<<6 > a.blockBytes }
+
+// search finds n free blocks in a row, in a chunk that is in use if there is one,
+// otherwise the longest row, of got blocks. A new chunk is opened only as the limit
+// allows: blocks that are free between others are still memory of the process, so the
+// limit bounds what was ever touched, not only what is taken.
+func (a *arena) search(n int) (chunk, at, got int) {
+	if c := a.rows.fitting(n); c >= 0 {
+		return c, placeOf(a.free[c], n), n
 	}
 	if c := firstOf(a.taken); c >= 0 {
-		return c, 0
+		return c, 0, n
 	}
 	if a.open < a.most {
-		return firstOf(a.empty), 0
+		return firstOf(a.empty), 0, n
 	}
-	return -1, 0
+	if c, got := a.rows.below(n); got > 0 {
+		return c, placeOf(a.free[c], got), got
+	}
+	return 0, 0, 0
 }
 
 func firstOf(set []uint64) int {
@@ -276,26 +274,22 @@ func (a *arena) put(block uint32, n int) {
 	}
 	a.free[c] |= m
 	a.file(c)
-	a.last = c
 }
 
 // file enters chunk c in the set that it belongs to.
 func (a *arena) file(c int) {
 	w, bit := c/64, uint64(1)<<(c%64)
-	a.some[w] &^= bit
 	if a.taken[w]&bit != 0 {
 		a.taken[w] &^= bit
 		a.slack--
 	}
 	a.empty[w] &^= bit
-	switch a.free[c] {
-	case 0:
-	case ^uint64(0):
+	longest := longestOf(a.free[c])
+	a.rows.enter(c, longest%chunkBlocks)
+	if longest == chunkBlocks {
 		a.empty[w] |= bit
 		a.taken[w] |= bit
 		a.slack++
-	default:
-		a.some[w] |= bit
 	}
 }
 
@@ -338,7 +332,7 @@ func (a *arena) dry() {
 			a.mu.Unlock()
 			return
 		}
-		if a.some[c/64]&(1<<(c%64)) != 0 {
+		if a.rows.what[c] != 0 {
 			for m := a.free[c]; m != 0; {
 				at := bits.TrailingZeros64(m)
 				n := bits.TrailingZeros64(^(m >> at))

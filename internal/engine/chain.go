@@ -13,7 +13,7 @@ func (a *arena) takeChain(n int) uint32 {
 	var first uint32
 	var last unsafe.Pointer
 	for n > 0 {
-		block, got := a.takeRun(n, 1)
+		block, got := a.takeRun(n, a.blockBytes)
 		p := a.blockAt(block)
 		write32(p, 0)
 		write32(unsafe.Add(p, 4), uint32(got))

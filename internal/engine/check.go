@@ -201,14 +201,23 @@ func (a *arena) verify(used int64) error {
 	defer a.mu.Unlock()
 	taken := -1 // block 0
 	slack := 0
+	var filed [chunkBlocks]int
 	for c, m := range a.free {
 		taken += chunkBlocks - bits.OnesCount64(m)
 		bit := uint64(1) << (c % 64)
-		if empty := m == ^uint64(0); empty != (a.empty[c/64]&bit != 0) || (m != 0 && !empty) != (a.some[c/64]&bit != 0) {
+		longest := longestOf(m)
+		what := int(a.rows.what[c])
+		if (longest == chunkBlocks) != (a.empty[c/64]&bit != 0) || what != longest%chunkBlocks || what != 0 && a.rows.of[what][c/64]&bit == 0 {
 			return fmt.Errorf("chunk %d is in the wrong set", c)
 		}
 		if a.taken[c/64]&bit != 0 {
 			slack++
+		}
+		filed[what]++
+	}
+	for n, want := range filed[1:] {
+		if a.rows.n[n+1] != want {
+			return fmt.Errorf("%d chunks with a longest run of %d, counted as %d", want, n+1, a.rows.n[n+1])
 		}
 	}
 	if int64(taken)<<a.blockShift != used || slack != a.slack {

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"unsafe"
 )
@@ -14,7 +15,7 @@ func fragment(e *Engine) (free int, mend func()) {
 	a := &e.arena
 	var all, kept []uint32
 	for {
-		block, n := a.takeRun(1, 1)
+		block, n := a.takeRun(1, a.blockBytes)
 		if n == 0 {
 			break
 		}
@@ -147,5 +148,60 @@ func readEveryWay(t *testing.T, e *Engine, slot uint16, key, want []byte) {
 	}
 	if found != 2 {
 		t.Fatalf("iterations find it %d times", found)
+	}
+}
+
+// Large values in a full cache lost a quarter of the memory to the ends of short segments:
+// runs were halved until they fitted, whatever part of a record remained.
+func TestLargeValuesLoseNoMemoryToGaps(t *testing.T) {
+	oneGoroutine(t)
+	for size, least := range map[int]float64{5000: 0.92, 8324: 0.85, 33_000: 0.88} {
+		const limit = 20_000_000
+		e, _ := newTest(t, Options{MaxBytes: limit, Shards: 16, Seed: 1})
+		keys := limit / size
+		r := rand.New(rand.NewPCG(1, 2))
+		z := rand.NewZipf(r, 1.01, 10, uint64(10*keys))
+		value := make([]byte, size)
+		for range 25 * keys {
+			k := int(z.Uint64())
+			if _, _, err := e.Get(slotFor(k%3000), keyFor(k), nil); err != nil {
+				mustSet(t, e, slotFor(k%3000), keyFor(k), value, 0)
+			}
+		}
+		verifyAll(t, e)
+		if st := e.Stats(); float64(st.LiveBytes+st.ChainBytes) < least*limit {
+			t.Errorf("values of %d bytes: %.3f of the memory holds them, want %.2f; %.3f is at the ends of segments", size,
+				float64(st.LiveBytes+st.ChainBytes)/limit, least, float64(st.FreeBytes)/limit)
+		}
+	}
+}
+
+// TestRunsLeaveLittleRest: a run is taken where it fits best, and a shorter one ends with
+// a whole record.
+func TestRunsLeaveLittleRest(t *testing.T) {
+	e, _ := newTest(t, Options{MaxBytes: 8 << 20, Shards: 1})
+	a := &e.arena
+	size := a.blockBytes*2 + 150 // 1 in 3 blocks, 2 in 5, 3 in 7, 4 in 9
+	first, _ := a.takeRun(chunkBlocks-1, size)
+	start, _ := a.takeRun(chunkBlocks, size)
+	a.put(start+10, 8)
+	a.put(start+30, 5)
+	a.most = a.open
+	for i, tc := range []struct{ want, size, at, got int }{
+		{5, size, 30, 5},  // not the beginning of the eight
+		{20, size, 10, 7}, // three records, not a third of a fourth one
+		{20, size, 0, 0},  // two blocks are left
+		{1, a.blockBytes, 17, 1},
+	} {
+		block, got := a.takeRun(tc.want, tc.size)
+		if got != tc.got || got > 0 && int(block-start) != tc.at {
+			t.Errorf("%d: %d blocks at %d, want %d at %d", i, got, int(block)-int(start), tc.got, tc.at)
+		}
+	}
+	a.most = len(a.free)
+	a.put(first, chunkBlocks-1)
+	a.put(start, chunkBlocks)
+	if err := a.verify(0); err != nil {
+		t.Error(err)
 	}
 }

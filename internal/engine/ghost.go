@@ -108,7 +108,7 @@ func (s *shard) moreGhosts() bool {
 		return false
 	}
 	for range n {
-		block, _ := a.takeRun(1, 1)
+		block, _ := a.takeRun(1, a.blockBytes)
 		clear(a.blockBytesAt(block, 1))
 		g.blocks = append(g.blocks, block)
 	}

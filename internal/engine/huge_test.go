@@ -15,7 +15,7 @@ func TestWide(t *testing.T) {
 		t.Fatalf("stretch %d of an arena with one open chunk", i)
 	}
 	for range 2*hugeChunks - 1 { // chunk 0 was open
-		if _, got := a.takeRun(chunkBlocks, chunkBlocks); got != chunkBlocks {
+		if _, got := a.takeRun(chunkBlocks, chunkBlocks*a.blockBytes); got != chunkBlocks {
 			t.Fatal("no chunk")
 		}
 	}
@@ -36,7 +36,7 @@ func TestWide(t *testing.T) {
 		t.Fatalf("stretch %d has chunks that were given back", i)
 	}
 	for range hugeChunks {
-		a.takeRun(chunkBlocks, chunkBlocks)
+		a.takeRun(chunkBlocks, chunkBlocks*a.blockBytes)
 	}
 	if i := a.wide(true); i != 1 {
 		t.Fatalf("stretch %d is open again, want 1", i)

@@ -102,7 +102,7 @@ func (s *shard) target(q, b, size int) int {
 		return 1
 	}
 	n = min(chunkBlocks, n)
-	if size<<6 > a.blockBytes {
+	if a.coarse(size) {
 		return a.evenRun(n, max(n, min(n+n/2+1, total/16>>a.blockShift)), size, a.blockBytes == maxBlockBytes && s.e.allowed() >= gapFrom)
 	}
 	return 1 << (bits.Len(uint(n)) - 1)

@@ -285,7 +285,7 @@ func (s *shard) prepare(w *write) error {
 			all = true
 			continue
 		}
-		left, fits := s.build(w, ask, want, least)
+		left, fits := s.build(w, ask, want)
 		ready := fits && s.hasSpace(w.queue, w.lane, w.size) && (s.keep != 0 || s.hasRoom(w.slot, w.h))
 		if ready {
 			left -= w.blocks // append takes them
@@ -303,10 +303,10 @@ func (s *shard) prepare(w *write) error {
 // build turns reserved blocks into a segment and an index page, as w needs
 // them, and returns how many are left. fits is false if no run of blocks is
 // long enough for the segment.
-func (s *shard) build(w *write, ask, want, least int) (left int, fits bool) {
+func (s *shard) build(w *write, ask, want int) (left int, fits bool) {
 	a := &s.e.arena
 	if !s.hasSpace(w.queue, w.lane, w.size) {
-		block, got := a.takeRun(want, least)
+		block, got := a.takeRun(want, w.size)
 		if got == 0 {
 			return ask, false
 		}
@@ -314,7 +314,7 @@ func (s *shard) build(w *write, ask, want, least int) (left int, fits bool) {
 		ask -= got
 	}
 	if s.keep == 0 && !s.hasRoom(w.slot, w.h) {
-		block, _ := a.takeRun(1, 1)
+		block, _ := a.takeRun(1, a.blockBytes)
 		s.grow(w.slot, w.h, block)
 		ask--
 	}
