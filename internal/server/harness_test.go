@@ -273,6 +273,31 @@ func (c *peerConn) ask(line string, want ...string) {
 	c.expect(want...)
 }
 
+// try is ask for one line whose session may be cut off meanwhile; "" if it was.
+func (c *peerConn) try(line string) string {
+	if _, err := c.Write([]byte(line + "\r\n")); err != nil {
+		return ""
+	}
+	v, err := c.value()
+	if err != nil {
+		return ""
+	}
+	return textOf(v)
+}
+
+// whileBusy runs a test with a time limit of the server, in real time. A machine may be
+// so busy that the limit is over before the test has done what it must do within it;
+// then test says so, and gets a longer one.
+func whileBusy(t *testing.T, test func(limit time.Duration) (early bool)) {
+	t.Helper()
+	for _, limit := range []time.Duration{200 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
+		if !test(limit) {
+			return
+		}
+	}
+	t.Error("the limit was over too early each time")
+}
+
 // ended checks that the server closes the connection without another byte.
 func (c *peerConn) ended() {
 	c.t.Helper()
