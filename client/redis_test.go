@@ -6,18 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringcache/ringcache/client"
-)
-
-// Real servers use ports of this range.
-const (
-	firstPort = 9350
-	lastPort  = 9399
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // startRedis runs a redis-server on a free port and stops it after the test. The
@@ -28,25 +22,21 @@ func startRedis(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Skip("no redis-server on this machine")
 	}
-	for port := firstPort; port <= lastPort; port++ {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		ln.Close()
-		cmd := exec.Command(bin, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
-			"--appendonly", "no", "--dir", t.TempDir()}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		if await(func() bool { return answers(addr) }) {
-			return addr
-		}
+	addr, err := child.FreeAddr("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("no free port for a redis-server")
-	return ""
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(bin, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if !await(func() bool { return answers(addr) }) {
+		t.Fatal("redis-server does not answer at ", addr)
+	}
+	return addr
 }
 
 // await polls until ok, for at most a minute.

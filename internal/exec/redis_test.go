@@ -7,10 +7,12 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/resp"
 )
 
@@ -37,8 +39,11 @@ func startRedis(tb testing.TB, cluster bool) *redis {
 	sock := filepath.Join(dir, "s")
 	options := []string{"--port", "0", "--unixsocket", sock, "--save", "", "--dir", dir, "--enable-debug-command", "yes"}
 	if cluster { // needs ports, although nobody dials them
-		options = append(options, "--cluster-enabled", "yes", "--bind", "127.0.0.1",
-			"--port", freePort(tb), "--cluster-port", freePort(tb))
+		port, err := child.FreePorts("127.0.0.1", 1)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		options = append(options, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", strconv.Itoa(port)) // the other port is 10000 above
 	}
 	cmd := exec.Command(bin, options...)
 	stdout, err := cmd.StdoutPipe()
@@ -77,27 +82,6 @@ func startRedis(tb testing.TB, cluster bool) *redis {
 	}
 	return r
 }
-
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	for port := 9210; port < 9300; port++ {
-		if taken[port] {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		taken[port] = true
-		return fmt.Sprint(port)
-	}
-	tb.Fatal("no free port")
-	return ""
-}
-
-// taken are the ports that this process gave to servers.
-var taken = map[int]bool{}
 
 func (r *redis) send(tb testing.TB, args ...[]byte) {
 	tb.Helper()

@@ -12,14 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/errs"
 	"github.com/ringcache/ringcache/internal/ring"
-)
-
-// Real servers use ports of this range.
-const (
-	firstPort = 9300
-	lastPort  = 9349
 )
 
 // startRedis runs a redis-server on a free port and stops it after the test. The
@@ -30,25 +25,21 @@ func startRedis(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Skip("no redis-server on this machine")
 	}
-	for port := firstPort; port <= lastPort; port++ {
-		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		ln.Close()
-		cmd := exec.Command(bin, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
-			"--appendonly", "no", "--dir", t.TempDir()}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if await(t, func() bool { return pingable(addr) }) {
-			return addr
-		}
+	addr, err := child.FreeAddr("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("no free port for a redis-server")
-	return ""
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(bin, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if !await(t, func() bool { return pingable(addr) }) {
+		t.Fatal("redis-server does not answer at ", addr)
+	}
+	return addr
 }
 
 // await polls until ok, for at most a minute.

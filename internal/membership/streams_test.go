@@ -9,12 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringcache/ringcache/internal/child"
 	"github.com/ringcache/ringcache/internal/errs"
 )
 
+// newStreams listens on a port that no system gives to outgoing connections: another
+// one could have it while nobody listens.
 func newStreams(t *testing.T) *streamTransport {
 	t.Helper()
-	s, err := listenStreams("127.0.0.1", 0, log.New(io.Discard, "", 0))
+	port, err := child.FreePorts("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := listenStreams("127.0.0.1", port, log.New(io.Discard, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ringcache/ringcache/internal/child"
 )
 
 // startRedis runs a real redis-server in cluster mode until the test ends.
@@ -18,24 +20,19 @@ func startRedis(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Skip("redis-server is not installed")
 	}
-	for port := 9101; port < 9200; port++ {
-		addr := fmt.Sprint("127.0.0.1:", port)
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		ln.Close()
-		cmd := exec.Command(path, append([]string{"--port", fmt.Sprint(port), "--save", "", "--daemonize", "no",
-			"--cluster-enabled", "yes", "--bind", "127.0.0.1", "--dir", t.TempDir()}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Skipf("redis-server does not start: %v", err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		eventually(t, "redis answers", func() bool { return speak(addr, "PING\r\n") != "" })
-		return addr
+	addr, err := child.FreeAddr("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("no free port for redis-server")
-	return ""
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(path, append([]string{"--port", port, "--save", "", "--daemonize", "no",
+		"--cluster-enabled", "yes", "--bind", "127.0.0.1", "--dir", t.TempDir()}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	eventually(t, "redis answers", func() bool { return speak(addr, "PING\r\n") != "" })
+	return addr
 }
 
 // speak sends text and QUIT, and returns all that comes back until the other
