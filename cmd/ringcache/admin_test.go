@@ -189,11 +189,14 @@ func TestScrapeCostIsBounded(t *testing.T) {
 			}
 		}
 	}
+	const clients = 500
 	open(1) // INFO has lines about PING from now on
 	before := cost()
-	open(500)
-	if after := cost(); after > before+20 {
-		t.Errorf("INFO takes %v allocations with one client, %v with 501", before, after)
+	open(clients)
+	// Figures above 255 take an allocation each to be printed, of which there are some two
+	// dozen; what is done for each client would be at least one for each.
+	if after := cost(); after > before+clients/10 {
+		t.Errorf("INFO takes %v allocations with one client, %v with %d", before, after, clients+1)
 	}
 }
 
