@@ -104,7 +104,7 @@ func (r *run) report() *Report {
 		Value: o.Value, TTL: o.TTL.Seconds(), Timeout: ms(o.Timeout), FaultAt: o.Before.Seconds(), Faults: r.faults, Events: r.events,
 	}
 	first := int(o.Before / r.main.width)
-	last := min(int((o.Before+o.Duration)/r.main.width), len(r.main.cells))
+	last := min(int(max(r.until, o.Before+o.Duration)/r.main.width), len(r.main.cells))
 	before := r.bins(0, first)
 	after := r.bins(first, last)
 	rep.Bins = append(slices.Clone(before), after...)

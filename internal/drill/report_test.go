@@ -88,6 +88,26 @@ func TestSummaryFindsTheWorstBin(t *testing.T) {
 	}
 }
 
+// A fault that took longer than the load was to last was in no bin, and seemed to cost
+// nothing.
+func TestLateFaultSeemedToCostNothing(t *testing.T) {
+	o := reportOptions(t)
+	for _, tc := range []struct {
+		ended time.Duration // the script
+		bins  int
+		drop  float64
+	}{{5 * time.Second, 14, 0}, {16 * time.Second, 17, 40}} {
+		r := &run{o: o, main: filled(o, 20, 300, 270), control: filled(o, 20, 300, 270), times: map[string][]time.Duration{}}
+		r.main.cells[16].Load().hits = 150
+		r.main.sys, r.control.sys = &sharded{fleet: &fleet{}}, &sharded{fleet: &fleet{}}
+		r.main.clients.Store(&[]Driver{})
+		r.until = r.lasts(tc.ended)
+		if rep := r.report(); len(rep.Bins) != tc.bins || math.Abs(rep.Summary.WorstDrop-tc.drop) > 0.01 {
+			t.Errorf("ended after %v: %d bins, worst drop %.2f points, want %d and %.2f", tc.ended, len(rep.Bins), rep.Summary.WorstDrop, tc.bins, tc.drop)
+		}
+	}
+}
+
 // Every limit must be able to fail.
 func TestJudge(t *testing.T) {
 	good := Summary{WorstDrop: 0.2, OriginPeak: 1.1, P99Ratio: 1.5, SlotP99: 100, Took: map[string]Seconds{"out": {Max: 10}, "heal": {Max: 5}}}

@@ -43,6 +43,8 @@ type run struct {
 	times  map[string][]time.Duration // how long something took, by what it was
 	owners []owned                    // of slots, before the latest fault
 	slots  slotTimes
+
+	until time.Duration // how long the load has lasted, from its first request on
 }
 
 // Run starts two clusters, puts the load on both, runs the scenario on one and
@@ -176,12 +178,20 @@ func (r *run) load(ctx context.Context, zipf *workload.Zipf) error {
 		err = scenarios[r.o.Scenario].run(r, ctx)
 	}
 	if err == nil {
-		err = child.Pause(ctx, time.Until(zero.Add(total)))
+		r.until = r.lasts(time.Since(zero))
+		err = child.Pause(ctx, time.Until(zero.Add(r.until)))
 	}
 	stop()
 	end()
 	wg.Wait()
 	return err
+}
+
+// lasts says how long the load goes on, from its first request on, where the script has
+// ended after done: what has taken longer than planned is followed by two bins.
+func (r *run) lasts(done time.Duration) time.Duration {
+	width := r.main.width
+	return max(r.o.Before+r.o.Duration, (done + 2*r.o.bin() + width - 1).Truncate(width))
 }
 
 // sweep reads every probe key once more, through every client.
