@@ -81,6 +81,7 @@ type Stats struct {
 	Calls         uint64 // requests sent or refused; many keys count by request
 	Moved         uint64 // MOVED redirects followed
 	Asked         uint64 // ASK redirects followed
+	TryAgains     uint64 // requests repeated because their slot was on its way to another node
 	Retries       uint64 // retries spent
 	Copies        uint64 // reads that went to a copy because the owner did not answer
 	Timeouts      uint64 // requests whose deadline passed

@@ -17,7 +17,8 @@ type Retry uint8
 
 const (
 	// RetryOnce is the default: at most one retry per call, at most a tenth
-	// of all calls, inside the call's deadline.
+	// of all calls, inside the call's deadline. A command that was answered
+	// TRYAGAIN was not executed, and is repeated until then.
 	RetryOnce Retry = iota
 	// NoRetry never repeats a call. Redirects are followed even so: a
 	// redirected command was not executed.

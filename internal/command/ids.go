@@ -171,6 +171,7 @@ const (
 	ClientUnpause
 	ClientUnblock
 	ClientHelp
+	ClientCapa
 
 	// Subcommands of COMMAND.
 	CommandCount

@@ -121,7 +121,7 @@ func texts(v any) []string {
 
 // younger are the commands that Redis 7.0 does not have; their facts come from
 // the versions named in Since.
-var younger = []string{"cluster|slot-stats", "commandlog", "hotkeys", "client|no-touch", "client|setinfo", "cluster|myshardid", "delex", "delifeq", "digest", "msetex", "ring"}
+var younger = []string{"cluster|slot-stats", "commandlog", "hotkeys", "client|capa", "client|no-touch", "client|setinfo", "cluster|myshardid", "delex", "delifeq", "digest", "msetex", "ring"}
 
 // What else differs from Redis 7.0 on purpose:
 //   - summaries are our own words, and complexities where ours differ or where

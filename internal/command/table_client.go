@@ -3,6 +3,12 @@ package command
 // clientSubs are the subcommands of CLIENT.
 var clientSubs = []*Command{
 	{
+		ID: ClientCapa, Name: "capa", Arity: -3, Flags: NoScript | Loading | Stale, Group: "connection", Since: "8.0.0",
+		Summary: "Tells what this client can do: TRYAGAIN, repeat by itself what is answered so. Other words are ignored.", Complexity: "O(1)",
+		Categories: []string{"@connection"}, Conn: true,
+		Args: []Arg{arg("capability", "string").multiple()},
+	},
+	{
 		ID: ClientGetName, Name: "getname", Arity: 2, Flags: NoScript | Loading | Stale, Group: "connection", Since: "2.6.9",
 		Summary: "Returns the name of this connection.", Complexity: "O(1)",
 		Categories: []string{"@connection"}, Conn: true,

@@ -51,7 +51,8 @@ type part struct {
 }
 
 // run performs one round for some requests, then whatever follows for each of
-// its groups. The depth is bounded by MaxRedirects and the one retry.
+// its groups. The depth is bounded by MaxRedirects, the one retry
+// and, where servers say TRYAGAIN, the pauses before each repetition.
 func (b *batch) run(idx []int) {
 	parts := b.group(idx)
 	if len(parts) == 1 {

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"syscall"
 	"time"
@@ -107,11 +108,24 @@ func (r *Router) Silent(slot uint16) bool {
 }
 
 // Refused tells whether a call failed because its node could not be reached at all:
-// nobody listens there, or nobody answered the dial. A deadline that passed while a
+// nobody listens there, nobody answered the dial, or the connection was ended at once. A deadline that passed while a
 // connection was there, or is about to be, is not that.
 func Refused(err error) bool {
 	k := kindOf(err)
-	return k == kindRefused || k == kindDial && isNoRoute(err)
+	return k == kindRefused || k == kindDial && (isNoRoute(err) || isCutShort(err))
+}
+
+// Broke tells whether a call failed because its connection broke.
+func Broke(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.kind == kindBroken
+}
+
+// isCutShort tells whether a connection ended before anything was said on it. The kernel
+// accepts for a process that is ending, for as long as that takes, and a proxy for one
+// that is gone.
+func isCutShort(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // isUnreachable tells whether no connection to the node can be had, after one broke: its

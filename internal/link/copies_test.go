@@ -62,6 +62,34 @@ func untilSilent(t *testing.T, r *Router, k string, silent bool) time.Duration {
 	return DefaultTimeout / 2
 }
 
+// TestReadsOfAnEndingProcess: for as long as a killed process takes to end, the kernel
+// accepts connections for it and resets them. Reads that were on their way, and those that
+// come meanwhile, are answered by the copy, however many they are.
+func TestReadsOfAnEndingProcess(t *testing.T) {
+	withCopies(t, nil, func(t *testing.T, c *fakeCluster, r *Router, k string) {
+		wantOK(t, r, "own", "GET", k)
+		n := c.nodes[2]
+		n.set(func() { n.script = hang })
+		var wg sync.WaitGroup
+		read := func() {
+			if v, took, err := do(t, r, "GET", k); err != nil || v.Text() != "copy" || took > DefaultTimeout/2 {
+				t.Errorf("%q, %v after %v", v.Text(), err, took)
+			}
+		}
+		for range 10 * retryBurst {
+			wg.Go(read)
+		}
+		<-time.After(time.Millisecond)
+		n.set(func() { n.script = func([]string) *act { return &act{close: true} } })
+		n.cut()
+		wg.Wait()
+		for range 10 * retryBurst {
+			read()
+			<-time.After(time.Millisecond)
+		}
+	})
+}
+
 // TestReadsMoveToCopies: reads whose owner is silent or gone are answered by a copy
 // within the deadline, once the owner has been silent for long, then at once; writes fail and
 // name the owner. When the owner is back, it answers.

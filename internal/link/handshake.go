@@ -75,7 +75,7 @@ func (c *Conn) sayHello() (bool, error) {
 	}
 	if v.Kind != resp.Error {
 		c.hello = v.Clone()
-		return true, nil
+		return true, c.declare()
 	}
 	text := string(v.Str)
 	switch code, _, _ := strings.Cut(text, " "); {
@@ -85,6 +85,16 @@ func (c *Conn) sayHello() (bool, error) {
 		return false, nil // an old server; AUTH tells what is wrong otherwise
 	}
 	return false, refusal(text)
+}
+
+// declare says what the link can do. A server that does not know of it, or does not
+// allow it, does without.
+func (c *Conn) declare() error {
+	if !c.o.TryAgain {
+		return nil
+	}
+	_, err := c.ask("CLIENT", "CAPA", "tryagain")
+	return err
 }
 
 // introduce2 authenticates and names the link by RESP2 commands. A server that

@@ -54,6 +54,9 @@ type Options struct {
 	// Proto 0 or 3 asks for RESP3 by HELLO and falls back to RESP2 where the
 	// server has no HELLO; 2 never sends HELLO.
 	Proto int
+	// TryAgain tells the server that what it answers TRYAGAIN is repeated here, so that
+	// it does not hold the command up, and those behind it. A Router repeats, and sets it.
+	TryAgain bool
 	// Peer, if set, makes the link a peer link: RC.HELLO and RC.AUTH first.
 	Peer *PeerAuth
 	// DialTimeout bounds connecting, TLS and handshake together. It does not

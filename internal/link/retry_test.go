@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/ring"
 )
 
@@ -68,6 +69,66 @@ func TestRetryRule(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestTryAgain: a slot is on its way for a while. Every call that may last so long is
+// done in the end, single or in a batch, whatever the budget of retries has; shorter ones
+// fail at their deadline. The server is told not to wait itself.
+func TestTryAgain(t *testing.T) {
+	for _, retry := range []bool{true, false} {
+		bubble(t, 1, func(o *RouterOptions) { o.NoRetry = !retry }, func(t *testing.T, c *fakeCluster, r *Router) {
+			const moving = 30 * time.Millisecond
+			n := c.nodes[0]
+			wantOK(t, r, "OK", "SET", "k", "v")
+			told := 0
+			if retry {
+				told = 1
+			}
+			if got := n.count("CLIENT"); got != told {
+				t.Errorf("the server was told %d times what the link can do, want %d", got, told)
+			}
+			if !retry {
+				return
+			}
+			start := time.Now()
+			n.set(func() {
+				n.script = func(args []string) *act {
+					if args[0] == "SET" && time.Since(start) < moving {
+						return &act{reply: "-TRYAGAIN later\r\n"}
+					}
+					return nil
+				}
+			})
+			var wg sync.WaitGroup
+			for i := range 10 * retryBurst {
+				wg.Go(func() {
+					if i%2 == 0 {
+						for _, res := range r.CallAll(t.Context(), []Request{{Slot: int(ring.SlotString("k")), Bytes: resp.AppendCommandStrings(nil, "SET", "k", "v")}}) {
+							if res.Err != nil || res.Value.Text() != "OK" {
+								t.Errorf("in a batch: %q, %v", res.Value.Text(), res.Err)
+							}
+						}
+						return
+					}
+					if v, _, err := do(t, r, "SET", "k", "v"); err != nil || v.Text() != "OK" {
+						t.Errorf("%q, %v", v.Text(), err)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(start); took < moving || took > moving+mostTryAgain+time.Millisecond {
+				t.Errorf("they took %v", took)
+			}
+			calls := 10 * retryBurst
+			if s := r.Stats(); s.Retries != 0 || s.TryAgains < uint64(calls) || s.TryAgains > uint64(6*calls) {
+				t.Errorf("%d repetitions, %d retries", s.TryAgains, s.Retries)
+			}
+			start = time.Now().Add(time.Hour)
+			if _, took, err := do(t, r, "SET", "k", "v"); !errors.Is(err, errs.ErrUnavailable) || took > DefaultTimeout || took < DefaultTimeout/2 {
+				t.Errorf("%v after %v", err, took)
+			}
+		})
 	}
 }
 

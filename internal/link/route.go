@@ -25,6 +25,7 @@ type op struct {
 	redirects int
 	retried   bool
 	pause     time.Duration   // before the next attempt
+	patience  time.Duration   // the pause after the latest TRYAGAIN
 	await     <-chan struct{} // a refresh to wait for before the next attempt
 	copy      bool            // the next attempt goes to a copy
 	cause     *Error          // why it does
@@ -254,7 +255,10 @@ func (r *Router) afterReply(o *op, res *Result) bool {
 	switch code {
 	case "MOVED", "ASK":
 		return r.follow(o, res, code, text)
-	case "TRYAGAIN", "LOADING":
+	case "TRYAGAIN":
+		*res = Result{Addr: res.Addr, Err: &Error{Addr: res.Addr, Err: resp.ReplyError(text), kind: kindReply}}
+		return r.tryAgain(o)
+	case "LOADING":
 		o.pause = retryPause
 	case "CLUSTERDOWN", "MASTERDOWN", "READONLY":
 		o.pause = retryPause
@@ -264,6 +268,19 @@ func (r *Router) afterReply(o *op, res *Result) bool {
 	}
 	*res = Result{Addr: res.Addr, Err: &Error{Addr: res.Addr, Err: resp.ReplyError(text), kind: kindReply}}
 	return r.takeRetry(o)
+}
+
+// tryAgain repeats what a server could not execute yet, for as long as the call lasts.
+// As with a redirect, nothing was executed, and so this is not the one retry. The server
+// does not wait for the slot itself, since everything behind on the link would wait too.
+func (r *Router) tryAgain(o *op) bool {
+	if r.o.NoRetry {
+		return false
+	}
+	o.patience = min(max(2*o.patience, firstTryAgain), mostTryAgain)
+	o.pause = o.patience
+	r.stats.tryAgains.Add(1)
+	return true
 }
 
 // follow follows a redirect.

@@ -27,6 +27,11 @@ const (
 	minRefreshGap = 100 * time.Millisecond // between the starts of two refreshes
 	maxRefreshGap = 2 * time.Second        // while refreshes fail
 	retryPause    = 5 * time.Millisecond   // before asking a server that was not ready
+
+	// A server that answers TRYAGAIN is asked again after the first pause, then after
+	// one twice as long each time, up to the second.
+	firstTryAgain = time.Millisecond
+	mostTryAgain  = 16 * time.Millisecond
 )
 
 // RouterOptions of a Router. Zero values are the defaults.
@@ -79,7 +84,7 @@ type Router struct {
 }
 
 type routerCounters struct {
-	calls, moved, asked, retries, copies, timeouts, refused, shed, refreshes, refreshErrors atomic.Uint64
+	calls, moved, asked, tryAgains, retries, copies, timeouts, refused, shed, refreshes, refreshErrors atomic.Uint64
 }
 
 // Request is one command for the owner of one slot.
@@ -140,6 +145,7 @@ func NewRouter(o RouterOptions) (*Router, error) {
 	if o.RefreshEvery == 0 {
 		o.RefreshEvery = DefaultRefreshEvery
 	}
+	o.Link.TryAgain = !o.NoRetry
 	r := &Router{o: o, kick: make(chan struct{}, 1)}
 	if o.Peers != nil {
 		r.pool = o.Peers.pool
@@ -209,6 +215,7 @@ type RouterStats struct {
 	Calls         uint64 // requests, batches counted by their parts
 	Moved         uint64 // MOVED replies followed
 	Asked         uint64 // ASK replies followed
+	TryAgains     uint64 // TRYAGAIN replies, after each of which the request was repeated
 	Retries       uint64 // retries spent
 	Copies        uint64 // reads that went to a copy because the owner did not answer
 	Timeouts      uint64 // requests whose deadline passed
@@ -227,7 +234,7 @@ func (r *Router) Stats() RouterStats {
 	links := len(r.pool.conns)
 	r.pool.mu.Unlock()
 	return RouterStats{
-		Calls: r.stats.calls.Load(), Moved: r.stats.moved.Load(), Asked: r.stats.asked.Load(),
+		Calls: r.stats.calls.Load(), Moved: r.stats.moved.Load(), Asked: r.stats.asked.Load(), TryAgains: r.stats.tryAgains.Load(),
 		Retries: r.stats.retries.Load(), Copies: r.stats.copies.Load(), Timeouts: r.stats.timeouts.Load(), Refused: r.stats.refused.Load(),
 		Shed: r.stats.shed.Load(), Refreshes: r.stats.refreshes.Load(), RefreshErrors: r.stats.refreshErrors.Load(),
 		Dials: r.pool.count.dials.Load(), DialErrors: r.pool.count.dialErrors.Load(), Links: links,

@@ -28,7 +28,7 @@ var unshareable = map[string]string{
 // unshareableClient are the subcommands of CLIENT among them.
 var unshareableClient = map[string]string{
 	"reply": whySubscribe, "tracking": whyState, "caching": whyState, "setname": whyState, "setinfo": whyState,
-	"no-evict": whyState, "no-touch": whyState,
+	"no-evict": whyState, "no-touch": whyState, "capa": whyState,
 }
 
 // shared says why a command cannot run on a shared link; "" if it can.

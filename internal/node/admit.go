@@ -38,6 +38,9 @@ type Session interface {
 	InvalidateAll()
 	// ReadOnly tells whether the client has said READONLY: it takes copies.
 	ReadOnly() bool
+	// TriesAgain tells whether the client repeats on its own what is answered
+	// TRYAGAIN: its session is not held up, since others wait behind.
+	TriesAgain() bool
 	// Guard decides about the commands of scripts, see exec.Call; nil for a user
 	// who may do everything.
 	Guard() func(cmd *command.Command, args [][]byte) string
@@ -235,11 +238,25 @@ func (n *Node) elsewhere(ctx context.Context, s Session, cmd *command.Command, a
 			}
 			continue // the bit may have been set meanwhile
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if !wait(ctx, s, changed) {
 			w.Error("TRYAGAIN slot " + strconv.Itoa(int(slot)) + " is changing its owner; repeat the command")
 			return
 		}
+	}
+}
+
+// wait waits until changed is closed; false if ctx ends before. A client that tries
+// again by itself does not wait here: on a session that its callers share, everything
+// behind the command would wait too, though other slots, and reads of this one, could be
+// answered.
+func wait(ctx context.Context, s Session, changed <-chan struct{}) bool {
+	if s != nil && s.TriesAgain() {
+		return false
+	}
+	select {
+	case <-changed:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

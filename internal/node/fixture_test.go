@@ -33,6 +33,7 @@ func (s *fakeSession) NoTouch() bool                                  { return f
 func (s *fakeSession) Tracks() bool                                   { return false }
 func (s *fakeSession) Marked() bool                                   { return false }
 func (s *fakeSession) ReadOnly() bool                                 { return s.readOnly }
+func (s *fakeSession) TriesAgain() bool                               { return false }
 func (*fakeSession) Invalidate([]byte, bool)                          {}
 func (*fakeSession) InvalidateAll()                                   {}
 func (s *fakeSession) Guard() func(*command.Command, [][]byte) string { return nil }

@@ -273,7 +273,11 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 	}
 	all := n.barrier.Copies()
 	of, ok := all.Of(slot)
-	if !ok || all.Partial(slot) || !n.isLatest(of, slot) {
+	if !ok || all.Partial(slot) {
+		return false
+	}
+	latest, last := n.isLatest(of, slot)
+	if !latest {
 		return false
 	}
 	var room [32]int
@@ -281,7 +285,7 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 	tx := n.eng.LockAny(slot)
 	has := tx.Spare()
 	for _, k := range keys {
-		has = has && tx.Has(args[k])
+		has = has && (last || tx.Has(args[k]))
 	}
 	if still, ok := all.Of(slot); !has || !ok || still != of {
 		tx.Unlock()
@@ -294,18 +298,20 @@ func (n *Node) answerFromCopy(s Session, cmd *command.Command, args [][]byte, sl
 
 // isLatest tells whether a copy of a process is of what was served last: the process is
 // the owner of the slot, or it is gone and this node is to take over. As long as the copy
-// is here, nobody whom this node knows has opened the slot (ADR 12).
-func (n *Node) isLatest(of handoff.Peer, slot uint16) bool {
+// is here, nobody whom this node knows has opened the slot (ADR 12). In the second case it
+// is all that is left: what it lacks is absent, now and when the slot is opened.
+func (n *Node) isLatest(of handoff.Peer, slot uint16) (latest, last bool) {
 	p := n.pub.Load()
 	owner := p.view.OwnerMember(slot)
 	switch {
 	case owner == nil:
-		return false
+		return false, false
 	case owner.ID == n.id:
 		i, in := p.view.Index(of.ID)
-		return (!in || p.view.Member(i).Boot != of.Boot) && !n.barrier.Behind(slot)
+		last = (!in || p.view.Member(i).Boot != of.Boot) && !n.barrier.Behind(slot)
+		return last, last
 	}
-	return owner.ID == of.ID && owner.Boot == of.Boot
+	return owner.ID == of.ID && owner.Boot == of.Boot, false
 }
 
 // instead asks the router, and answers from the copies that are here if the owner is

@@ -40,6 +40,8 @@ func (s *Session) client(cmd *command.Command, args [][]byte) {
 	case command.ClientNoTouch:
 		s.clientSwitch(args[2], func(p *profile, on bool) { p.noTouch = on })
 		s.remark()
+	case command.ClientCapa:
+		s.clientCapa(args[2:])
 	case command.ClientPause:
 		s.clientPause(args)
 	case command.ClientUnpause:
@@ -83,6 +85,17 @@ func (s *Session) clientSetInfo(args [][]byte) {
 		return
 	}
 	s.change(set)
+	s.w.Simple("OK")
+}
+
+// clientCapa takes what a client says of itself. As in Valkey, from which the command
+// is, unknown words are ignored: a client tells every server all that it can do.
+func (s *Session) clientCapa(words [][]byte) {
+	for _, word := range words {
+		if isWord(word, "TRYAGAIN") {
+			s.change(func(p *profile) { p.triesAgain = true })
+		}
+	}
 	s.w.Simple("OK")
 }
 

@@ -60,6 +60,20 @@ func TestClientSetInfo(t *testing.T) {
 	c.ask("CLIENT NO-TOUCH maybe", "-ERR syntax error")
 }
 
+// TestClientCapa: what a session said of itself is known until RESET; unknown words are
+// ignored.
+func TestClientCapa(t *testing.T) {
+	s, _ := start(t, Options{})
+	c := dial(t, s)
+	c.ask("CLIENT CAPA redirect", "OK")
+	c.ask("CLIENT CAPA", "-ERR wrong number of arguments for 'client|capa' command")
+	c.ask("GET triesagain", "0")
+	c.ask("CLIENT CAPA redirect TryAgain", "OK")
+	c.ask("GET triesagain", "1")
+	c.ask("RESET", "RESET")
+	c.ask("GET triesagain", "0")
+}
+
 func TestClientKill(t *testing.T) {
 	s, _ := start(t, Options{})
 	a := dial(t, s)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 //	SET key value    keeps the value
 //	GET key          gives it back
-//	GET asking|readonly|peer  tells what the session says
+//	GET asking|readonly|peer|triesagain  tells what the session says
 //	DEL panic        panics, after half a reply
 //	DEL block        waits until the test lets it go
 //	RC.AUTH ok       makes the session a peer
@@ -104,6 +104,8 @@ func (f *fakeNode) get(s *Session, key string, w *resp.Writer) {
 		w.Bool(s.ReadOnly())
 	case "peer":
 		w.Bool(s.IsPeer())
+	case "triesagain":
+		w.Bool(s.TriesAgain())
 	default:
 		f.mu.Lock()
 		v, ok := f.values[key]

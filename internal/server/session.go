@@ -109,7 +109,7 @@ type profile struct {
 	name, libName, libVersion string
 	proto                     int
 	readOnly, noEvict         bool
-	noTouch                   bool
+	noTouch, triesAgain       bool
 }
 
 var emptyProfile = profile{proto: 2}
@@ -179,6 +179,10 @@ func (s *Session) ReadOnly() bool { return s.profile.Load().readOnly }
 // NoTouch tells whether CLIENT NO-TOUCH is on: commands must not refresh the
 // recency of keys. Any goroutine may call it.
 func (s *Session) NoTouch() bool { return s.profile.Load().noTouch }
+
+// TriesAgain tells whether the client repeats on its own what is answered TRYAGAIN
+// (CLIENT CAPA), so that its commands need not wait. Any goroutine may call it.
+func (s *Session) TriesAgain() bool { return s.profile.Load().triesAgain }
 
 // IsPeer tells whether the session is a proven peer. Any goroutine may call it.
 func (s *Session) IsPeer() bool { return s.isPeer.Load() }
