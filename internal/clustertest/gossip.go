@@ -213,6 +213,8 @@ func (m *rumourMember) Heard(topology.NodeID) {}
 
 func (m *rumourMember) Check(topology.NodeID) {}
 
+func (m *rumourMember) Out(_, _ topology.NodeID) {}
+
 func (m *rumourMember) Snapshot() membership.Snapshot {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // below maxNews names; hints and the like are advice and may be.
 const (
 	maxNews   = 4 * MaxPeers // names with news between two turns of the policy
-	maxAdvice = 1024         // hints, failed probes, acks, checks and troubles each
+	maxAdvice = 1024         // hints, failed probes, acks, checks, words of others and troubles each
 )
 
 // inbox collects events for the policy goroutine. It never blocks: callbacks
@@ -28,6 +28,7 @@ type inbox struct {
 	acks     map[string]time.Duration
 	hints    map[hintKey]struct{}
 	checks   map[topology.NodeID]struct{}
+	outs     map[topology.NodeID]topology.NodeID // who does not count it, the latest
 	trouble  map[topology.NodeID]struct{}
 	dials    []event // bounded by the dials in flight
 	self     *topology.Member
@@ -48,6 +49,7 @@ func newInbox() *inbox {
 		acks:    map[string]time.Duration{},
 		hints:   map[hintKey]struct{}{},
 		checks:  map[topology.NodeID]struct{}{},
+		outs:    map[topology.NodeID]topology.NodeID{},
 		trouble: map[topology.NodeID]struct{}{},
 	}
 }
@@ -81,6 +83,10 @@ func (in *inbox) putHint(from topology.NodeID, about string) {
 
 func (in *inbox) putCheck(id topology.NodeID) {
 	in.put(func() { putBounded(in, in.checks, id, struct{}{}, maxAdvice) })
+}
+
+func (in *inbox) putOut(id, by topology.NodeID) {
+	in.put(func() { putBounded(in, in.outs, id, by, maxAdvice) })
 }
 
 func (in *inbox) putTrouble(id topology.NodeID) {
@@ -122,6 +128,9 @@ func (in *inbox) drain() (evs []event, self *topology.Member, dropped int) {
 	for id := range in.checks {
 		evs = append(evs, event{kind: evCheck, id: id})
 	}
+	for id, by := range in.outs {
+		evs = append(evs, event{kind: evOut, id: id, by: by})
+	}
 	for id := range in.trouble {
 		evs = append(evs, event{kind: evTrouble, id: id})
 	}
@@ -134,6 +143,7 @@ func (in *inbox) drain() (evs []event, self *topology.Member, dropped int) {
 	clear(in.failed)
 	clear(in.hints)
 	clear(in.checks)
+	clear(in.outs)
 	clear(in.trouble)
 	in.dials = nil
 	self, in.self = in.self, nil

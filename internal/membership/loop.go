@@ -53,10 +53,25 @@ func (m *Membership) turn() {
 		m.do(m.step(event{kind: evSelf, member: *self}))
 	}
 	for _, ev := range evs {
+		if ev.kind == evDial {
+			m.heardBefore(ev.name)
+		}
 		m.do(m.step(ev))
 	}
 	if dropped > 0 {
 		m.log.Warn("membership events dropped, the inbox was full", "dropped", dropped, "limit", maxNews)
+	}
+}
+
+// heardBefore feeds what was heard of a peer before its dial ended: left to the next
+// tick, it would undo what the dial has found since.
+func (m *Membership) heardBefore(name string) {
+	q := m.policy.peers[name]
+	if q == nil {
+		return
+	}
+	if f := (*m.flags.Load())[q.member.ID]; f != nil && f.Swap(false) {
+		m.do(m.step(event{kind: evHeard, id: q.member.ID}))
 	}
 }
 

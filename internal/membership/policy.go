@@ -97,6 +97,7 @@ type peer struct {
 	silent    bool
 	failSince time.Time
 	refusals  []time.Time // at most refusalProof, within refusalWindow
+	outAt     time.Time   // when another member said last that it does not count q any more
 	reports   map[topology.NodeID]time.Time
 
 	lastSeen, lastGood, lastStart time.Time
@@ -126,6 +127,7 @@ const (
 	evTrouble               // a request to id got no answer
 	evDegraded              // this node is degraded, or no longer
 	evSelf                  // this node's own entry is another one
+	evOut                   // a member, by, counts id no longer
 )
 
 type dialResult uint8
@@ -140,7 +142,7 @@ const (
 type event struct {
 	kind    eventKind
 	name    string
-	id      topology.NodeID
+	id, by  topology.NodeID
 	member  topology.Member
 	result  dialResult
 	started time.Time
@@ -220,6 +222,8 @@ func (p *policy) step(now time.Time, ev event) []action {
 		if q := p.current[ev.id]; q != nil {
 			p.soon(now, q)
 		}
+	case evOut:
+		p.missed(now, ev)
 	case evProbeFailed:
 		if q := p.peers[ev.name]; q != nil && p.counts(q) {
 			p.soon(now, q)

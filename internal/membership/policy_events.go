@@ -100,6 +100,9 @@ func (p *policy) dialled(now time.Time, ev event) {
 	q.dialing = false
 	if ev.result == dialOK {
 		p.measured(&q.dialRTT, ev.rtt)
+		if ev.started.After(q.outAt) {
+			q.outAt = time.Time{} // whoever does not count it has seen less
+		}
 	}
 	switch {
 	case p.twin(q):
@@ -203,11 +206,35 @@ func (p *policy) failed(now time.Time, q *peer, ev event) {
 		}
 	}
 	q.refusals = append(keep, now)
-	if len(q.refusals) >= refusalProof {
-		p.kill(now, q, "its data port refuses connections")
+	if !p.proven(now, q) {
+		p.judge(now, q)
+	}
+}
+
+// proven declares q dead by the refusals of its port: one is enough while another member
+// does not count q any more. That one has seen it refuse for longer, and until all say
+// the same, nobody serves what q had.
+func (p *policy) proven(now time.Time, q *peer) bool {
+	n := len(q.refusals)
+	if n == 0 || n < refusalProof && now.Sub(q.outAt) > refusalWindow {
+		return false
+	}
+	p.kill(now, q, "its data port refuses connections")
+	return true
+}
+
+// missed handles the word of a member that it does not count another any more. Our own
+// dial decides: one that was refused lately, or the next.
+func (p *policy) missed(now time.Time, ev event) {
+	q, by := p.current[ev.id], p.current[ev.by]
+	if q == nil || by == nil || q == by || !p.counts(q) || !p.counts(by) {
 		return
 	}
-	p.judge(now, q)
+	q.outAt = now
+	if n := len(q.refusals); n > 0 && now.Sub(q.refusals[n-1]) <= refusalWindow && p.proven(now, q) {
+		return
+	}
+	p.soon(now, q)
 }
 
 // hinted handles another node's report. It makes us look and is counted; it

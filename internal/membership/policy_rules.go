@@ -50,7 +50,7 @@ func (p *policy) paused(now time.Time) {
 	}
 	p.each(func(q *peer) {
 		p.change(q, func() {
-			q.fails, q.silent, q.refusals, q.failSince = 0, false, q.refusals[:0], time.Time{}
+			q.fails, q.silent, q.refusals, q.failSince, q.outAt = 0, false, q.refusals[:0], time.Time{}, time.Time{}
 			clear(q.reports)
 			q.troubles = q.troubles[:0]
 			if q.gone && !q.dead {
@@ -164,7 +164,7 @@ func (p *policy) kill(now time.Time, q *peer, why string) {
 	q.hintAt = time.Time{}
 	p.tell(now, q)
 	q.dead, q.deadAt, q.lastSeen, q.nextDial = true, now, now, time.Time{}
-	q.fails, q.silent, q.refusals, q.failSince = 0, false, q.refusals[:0], time.Time{}
+	q.fails, q.silent, q.refusals, q.failSince, q.outAt = 0, false, q.refusals[:0], time.Time{}, time.Time{}
 	clear(q.reports)
 	if !q.gone {
 		q.nextDial = now.Add(deadRedial)

@@ -19,6 +19,7 @@ import (
 //	TIME join|gone|left|bye|failed|heard|check PEER...   an event for each
 //	                  (left: metadata that say so; bye: memberlist's leave after it)
 //	TIME hint PEER from PEER
+//	TIME out PEER by PEER                            the second does not count the first
 //	TIME PEER... ok|refused|silent|none              how dials of them end from now on
 //	TIME sleep DURATION                              no ticks meanwhile
 //	want FROM..TO VERDICT [PEER]                     exactly one such verdict, then
@@ -212,7 +213,7 @@ func (s *script) step(ev event) {
 
 func (s *script) line(l scriptLine) {
 	kinds := map[string]eventKind{"join": evJoin, "gone": evLeave, "left": evUpdate, "bye": evLeave, "failed": evProbeFailed,
-		"heard": evHeard, "check": evCheck, "hint": evHint}
+		"heard": evHeard, "check": evCheck, "hint": evHint, "out": evOut}
 	fates := map[string]dialResult{"ok": dialOK, "refused": dialRefused, "silent": dialSilent, "none": dialNone}
 	last := l.words[len(l.words)-1]
 	if fate, ok := fates[last]; ok && l.words[0] != "health" {
@@ -249,6 +250,10 @@ func (s *script) line(l scriptLine) {
 	if kind == evHint {
 		m, from := s.member(words[0]), s.member(words[2])
 		s.step(event{kind: kind, name: nodeName(m.ID, m.Boot), id: from.ID})
+		return
+	}
+	if kind == evOut {
+		s.step(event{kind: kind, id: s.member(words[0]).ID, by: s.member(words[2]).ID})
 		return
 	}
 	for _, w := range words {

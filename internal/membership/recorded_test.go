@@ -38,6 +38,7 @@ type (
 		Kind     eventKind       `json:",omitzero"`
 		Name     string          `json:",omitzero"`
 		ID       topology.NodeID `json:",omitzero"`
+		By       topology.NodeID `json:",omitzero"`
 		Member   loggedMember    `json:",omitzero"`
 		Result   dialResult      `json:",omitzero"`
 		Started  time.Duration   `json:",omitzero"`
@@ -97,7 +98,7 @@ func logged(t *testing.T, n int) (lines []string) {
 			self.Gossip = self.Host + ":17001"
 			add(loggedStart{logMember(self), 3 * time.Second, true, o.Seed, start})
 			o.record = func(now time.Time, ev event, did []action) {
-				s := loggedStep{At: now.Sub(start), Kind: ev.kind, Name: ev.name, ID: ev.id, Member: logMember(ev.member), Result: ev.result,
+				s := loggedStep{At: now.Sub(start), Kind: ev.kind, Name: ev.name, ID: ev.id, By: ev.by, Member: logMember(ev.member), Result: ev.result,
 					RTT: ev.rtt, Degraded: ev.degraded, Did: writtenAll(did)}
 				if !ev.started.IsZero() {
 					s.Started = ev.started.Sub(start)
@@ -135,7 +136,7 @@ func replay(lines []string) (deaths, steps int, err error) {
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
 			return 0, 0, err
 		}
-		ev := event{kind: s.Kind, name: s.Name, id: s.ID, member: s.Member.member(), result: s.Result, rtt: s.RTT, degraded: s.Degraded}
+		ev := event{kind: s.Kind, name: s.Name, id: s.ID, by: s.By, member: s.Member.member(), result: s.Result, rtt: s.RTT, degraded: s.Degraded}
 		if s.Kind == evDial {
 			ev.started = start.At.Add(s.Started)
 		}

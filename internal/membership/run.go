@@ -181,6 +181,11 @@ func (m *Membership) Heard(id topology.NodeID) {
 // it delays a barrier. Unknown IDs are ignored.
 func (m *Membership) Check(id topology.NodeID) { m.in.putCheck(id) }
 
+// Out says that a member, by, does not count id any more. Then id is dialled at once, and
+// one refusal of its port is proof, where it takes three otherwise. Unknown IDs are
+// ignored.
+func (m *Membership) Out(id, by topology.NodeID) { m.in.putOut(id, by) }
+
 // Update replaces the own entry and announces it. ID and Boot must not change,
 // the sequence is the caller's, Gossip is filled in. It does not block; the
 // news spread within about a second.

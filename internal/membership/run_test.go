@@ -117,6 +117,23 @@ func TestCheckDialsAtOnce(t *testing.T) {
 	})
 }
 
+// What was heard of a peer before a dial of it was refused does not undo that, though
+// it is looked at later: such words come until the last moment of a process.
+func TestHeardBeforeARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, nil)
+		defer c.close()
+		at, m := c.now(), c.nodes[ipOfNode(0)]
+		c.net.kill(ipOfNode(1))
+		m.Heard(idOf(1))
+		m.Check(idOf(1))
+		c.wait(700 * time.Millisecond)
+		if got := c.find(at, ipOfNode(0), ipOfNode(1), "dead"); len(got) != 1 {
+			t.Error(got)
+		}
+	})
+}
+
 func TestUpdateRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ringcache/ringcache/internal/engine"
 	"github.com/ringcache/ringcache/internal/errs"
+	"github.com/ringcache/ringcache/internal/link"
 	"github.com/ringcache/ringcache/internal/resp"
 	"github.com/ringcache/ringcache/internal/topology"
 )
@@ -155,6 +156,9 @@ func (n *Node) failed(ctx context.Context, id topology.NodeID, err error) {
 		return
 	}
 	r.Failed(id)
+	if link.Broke(err) || link.Refused(err) {
+		n.membership().Check(id) // its process may have ended
+	}
 }
 
 // memberAt finds a member by its address.

@@ -51,6 +51,7 @@ type Members interface {
 	Update(self topology.Member) error
 	Heard(id topology.NodeID)
 	Check(id topology.NodeID)
+	Out(id, by topology.NodeID)
 	Snapshot() membership.Snapshot
 	Gossip() string
 	Messages() (sent, received uint64) // of gossip

@@ -291,7 +291,7 @@ func (n *Node) compare(from topology.NodeID, encoded []byte) {
 	}
 	for _, m := range own.Members() {
 		if !theirs[m.ID] && m.ID != n.id {
-			n.membership().Check(m.ID)
+			n.membership().Out(m.ID, from)
 		}
 	}
 }
