@@ -147,6 +147,7 @@ func TestShardedTargets(t *testing.T) {
 	for _, target := range []string{TargetModulo, TargetKetama} {
 		o := short(t, "join")
 		o.Target = target
+		o.Timeout = time.Second // a client does without a server that was late once: a busy machine is no fault
 		r := drilled(t, o)
 		drops[target] = r.Summary.WorstDrop
 	}
