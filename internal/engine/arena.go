@@ -322,7 +322,7 @@ func (a *arena) trim(used int64) {
 
 // dry returns the memory of free blocks between others to the system, for a
 // limit that was lowered: more chunks may be in use in part than it allows. They
-// empty in time, since runs are taken from the first chunks that have them.
+// empty in time, since runs are taken where the least is free.
 func (a *arena) dry() {
 	a.huge.Lock()
 	defer a.huge.Unlock()
